@@ -1,0 +1,60 @@
+# The commands of this project. STACK picks the environment; dev is the simulated rack.
+STACK ?= dev
+
+PYTHON := .venv/bin/python
+# A stack other than dev never sees the rack's plugins: `rack env` is added for dev alone.
+ENVIRONMENT = $(PYTHON) -m tools env$(if $(filter dev,$(STACK)), && $(PYTHON) -m rack env)
+IN_ENVIRONMENT = eval "$$($(ENVIRONMENT))" &&
+PULUMI = $(IN_ENVIRONMENT) pulumi --non-interactive --stack $(STACK)
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: venv tools rack stack
+venv:
+	@python3 -m tools.venv
+
+tools: venv ## Find, download or build the programs that are needed (20 minutes, once)
+	@$(PYTHON) -m tools programs --quiet
+
+rack: tools ## Start the simulated rack (only for STACK=dev)
+	@$(if $(filter dev,$(STACK)),$(IN_ENVIRONMENT) $(PYTHON) -m rack up)
+
+stack: rack
+	@$(IN_ENVIRONMENT) pulumi stack select --create --non-interactive $(STACK) >/dev/null
+
+.PHONY: up preview destroy stop env
+up: stack ## Build the whole chain, then show nodes, GPUs and pods
+	@$(PULUMI) up --yes --skip-preview
+	@$(IN_ENVIRONMENT) $(PYTHON) -m gpu_passthrough overview
+
+preview: stack ## Show what `make up` would change, and refuse what cannot work
+	@$(PULUMI) preview --diff
+
+destroy: stack ## Remove everything that `make up` built
+	@$(PULUMI) destroy --yes --skip-preview
+
+stop: venv ## Stop the simulated rack; `make up` goes on from where it was
+	@$(PYTHON) -m rack stop
+
+env: ## Print the environment for a shell: eval "$(make -s env)"
+	@$(ENVIRONMENT)
+
+.PHONY: test lint format clean
+test: tools ## Run every test; end-to-end ones on a rack of their own
+	@$(IN_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_ARGS)
+
+lint: venv ## Check style, formatting and types
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m mypy --strict __main__.py components gpu_passthrough rack tools
+
+format: venv ## Rewrite the code in the project's format
+	@$(PYTHON) -m ruff check --fix . && $(PYTHON) -m ruff format .
+
+clean: venv ## Remove the rack, local state and links; refuses while the stack has resources
+	@$(PYTHON) -m tools clean
