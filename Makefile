@@ -56,5 +56,5 @@ lint: venv ## Check style, formatting and types
 format: venv ## Rewrite the code in the project's format
 	@$(PYTHON) -m ruff check --fix . && $(PYTHON) -m ruff format .
 
-clean: venv ## Remove the rack, local state and links; refuses while the stack has resources
-	@$(PYTHON) -m tools clean
+clean: stop ## Remove the rack, local state and links; refuses while another stack needs its state
+	@$(PYTHON) -m tools clean && rm -rf .rack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tools import environment, resolve
+from tools import clean, environment, resolve
 from tools.progress import say
 from tools.sources import ToolError
 
@@ -26,6 +26,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     programs.add_argument("--quiet", action="store_true", help="say nothing where all is there")
     commands.add_parser("env", help="print the shell's environment; eval it")
+    commands.add_parser("clean", help="remove local state and links, if no stack needs them")
     return parser
 
 
@@ -35,6 +36,8 @@ def main() -> int:
     try:
         if arguments.command == "env":
             print(environment.shell_text())
+        elif arguments.command == "clean":
+            clean.clean()
         else:
             _programs(verbose=not arguments.quiet)
     except ToolError as error:

@@ -22,9 +22,13 @@ LOCAL_STATE_SWITCHES = {
 }
 
 
+def _own_folder(folder: Path) -> None:
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def _passphrase_file() -> Path:
     """The file with this checkout's passphrase, made at first use; only the owner reads it."""
-    STATE.mkdir(mode=0o700, exist_ok=True)
+    _own_folder(STATE)
     try:
         handle = os.open(PASSPHRASE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -38,7 +42,8 @@ def variables() -> dict[str, str]:
     """Pulumi's variables; what the user has set already stays as it is."""
     wanted = dict(LOCAL_STATE_SWITCHES)
     if "PULUMI_BACKEND_URL" not in os.environ and "PULUMI_ACCESS_TOKEN" not in os.environ:
-        (STATE / "pulumi").mkdir(mode=0o700, parents=True, exist_ok=True)
+        _own_folder(STATE)
+        _own_folder(STATE / "pulumi")
         wanted["PULUMI_BACKEND_URL"] = f"file://{STATE / 'pulumi'}"
     if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & set(os.environ):
         wanted["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase_file())
