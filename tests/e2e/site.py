@@ -1,0 +1,146 @@
+"""A site of its own for the end-to-end tests: the program, a rack and a state in a folder.
+
+Nothing of it meets a rack that a person runs from the same checkout: ports are shifted,
+folders are temporary.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import requests
+
+CHECKOUT = Path(__file__).parents[2]
+PROGRAM = ("Pulumi.yaml", "__main__.py", "components", "gpu_passthrough", "stacks", "policy")
+PORTS = (8006, 8480, 6443)
+LONGEST = 300
+"""Seconds after which a command counts as hung."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        """Everything that it printed."""
+        return self.out + self.err
+
+
+class Site:
+    """The program of this checkout with a rack, a state and a stack file of its own."""
+
+    def __init__(self, folder: Path, shift: int) -> None:
+        self.folder = folder
+        self.shift = shift
+        self.stack_file = folder / "Pulumi.dev.yaml"
+        for name in PROGRAM:
+            if (CHECKOUT / name).exists():
+                (folder / name).symlink_to(CHECKOUT / name)
+        self.write_stack(self.document())
+
+    def document(self) -> str:
+        """The dev stack's file, with this rack's ports."""
+        text = (CHECKOUT / "Pulumi.dev.yaml").read_text()
+        text = re.sub(r"^encryptionsalt:.*\n", "", text, flags=re.MULTILINE)
+        for port in PORTS:
+            text = text.replace(f":{port}", f":{port + self.shift}")
+        return text
+
+    def write_stack(self, text: str) -> None:
+        """Replace the stack file."""
+        self.stack_file.write_text(text)
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        """What `make env` would export, for this folder."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PULUMI_", "RACK_"))}
+        state = self.folder / "state"
+        state.mkdir(exist_ok=True)
+        passphrase = self.folder / "passphrase"
+        passphrase.write_text("only for this test run")
+        environment = {
+            **kept,
+            "RACK_HOME": str(self.folder / "rack"),
+            "RACK_PORT_SHIFT": str(self.shift),
+            "PULUMI_BACKEND_URL": f"file://{state}",
+            "PULUMI_CONFIG_PASSPHRASE_FILE": str(passphrase),
+            "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PYTHONPATH": str(CHECKOUT),
+        }
+        folders = (CHECKOUT / ".venv/bin", CHECKOUT / ".tools/bin")
+        environment["PATH"] = os.pathsep.join([*map(str, folders), kept["PATH"]])
+        return environment
+
+    def run(self, *command: str, timeout: int = LONGEST) -> Done:
+        """Run a program in the site's folder; a hung one fails the test."""
+        return self.shell(subprocess.list2cmdline(command), timeout)
+
+    def shell(self, line: str, timeout: int = LONGEST) -> Done:
+        """Run a line as a person types it, with the rack's environment on top."""
+        process = subprocess.Popen(
+            ["bash", "-c", f'eval "$(python -m rack env)"\n{line}'],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            raise AssertionError(f"still running after {timeout} s: {line}\n{out}{err}") from None
+        return Done(process.returncode, out, err)
+
+    def rack(self, command: str) -> Done:
+        """Run a command of the rack."""
+        return self.shell(f"python -m rack {command}")
+
+    def pulumi(self, arguments: str, timeout: int = LONGEST) -> Done:
+        """Run Pulumi on the dev stack."""
+        return self.shell(f"pulumi --non-interactive --stack dev {arguments}", timeout)
+
+    def kubectl(self, arguments: str) -> Done:
+        """Run kubectl with the exported kubeconfig."""
+        return self.shell(f"kubectl {arguments}")
+
+    def get(self, what: str) -> Any:
+        """An object of the cluster, as JSON."""
+        done = self.kubectl(f"get {what} -o json")
+        assert done.code == 0, done.text
+        return json.loads(done.out)
+
+    def resources(self) -> list[dict[str, Any]]:
+        """Every resource in the stack's state, the stack itself left out."""
+        done = self.pulumi("stack export")
+        assert done.code == 0, done.text
+        found = json.loads(done.out)["deployment"].get("resources") or []
+        return [one for one in found if one["type"] != "pulumi:pulumi:Stack"]
+
+    def proxmox(self, path: str) -> Any:
+        """What the rack's Proxmox API answers to a GET."""
+        token = (self.folder / "rack" / "proxmox-token").read_text().strip()
+        answer = requests.get(
+            f"https://127.0.0.1:{8006 + self.shift}/api2/json{path}",
+            headers={"Authorization": f"PVEAPIToken={token}"},
+            verify=self.folder / "rack" / "proxmox.pem",
+            timeout=10,
+        )
+        answer.raise_for_status()
+        return answer.json()["data"]

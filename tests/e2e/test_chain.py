@@ -1,0 +1,242 @@
+"""The document's system, from an empty rack to nothing left, through the real engine.
+
+The tests tell one story and run in this order; each asks rack, cluster or state.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.site import Site
+
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("chain")]
+
+LAYERS = (
+    "gpu-passthrough:index:ProxmoxGpuVm",
+    "gpu-passthrough:index:TalosNvidiaNode",
+    "gpu-passthrough:index:GpuOperatorRelease",
+    "gpu-passthrough:index:NvidiaRuntimeClass",
+    "gpu-passthrough:index:GpuApp",
+)
+IMMICH = "-n immich exec deploy/immich-machine-learning --"
+LONGEST_UP = 60
+"""Seconds that `pulumi up` may take with the programs at hand."""
+
+
+def previewed(site: Site, *flags: str) -> dict[str, int]:
+    """How many resources each kind of operation would touch."""
+    done = site.pulumi(f"preview --json {' '.join(flags)}")
+    assert done.code == 0, done.text
+    return {k: v for k, v in json.loads(done.out)["changeSummary"].items() if v}
+
+
+def until(site: Site, what: str, path: str, wanted: str, seconds: int = 40) -> None:
+    """Wait until a field of an object has a value."""
+    done = site.kubectl(f"wait {what} --for=jsonpath='{path}'={wanted} --timeout={seconds}s")
+    assert done.code == 0, done.text + site.kubectl(f"describe {what}").out
+
+
+def test_a_first_preview_on_an_empty_rack_shows_the_whole_chain(site: Site) -> None:
+    done = site.pulumi("preview --json")
+    assert done.code == 0, done.text
+    steps = json.loads(done.out)["steps"]
+    types = {step["newState"]["type"] for step in steps}
+    assert set(LAYERS) <= types
+    assert {step["op"] for step in steps} == {"create"}
+    assert site.proxmox("/nodes/pve/qemu") == []
+    assert site.resources() == []
+
+
+def test_a_wrong_configuration_is_one_error_and_leaves_nothing(site: Site) -> None:
+    right = site.document()
+    site.write_stack(right.replace("memoryMib: 8192", "memmoryMib: 8192"))
+    try:
+        done = site.pulumi("up --yes --skip-preview")
+    finally:
+        site.write_stack(right)
+    assert done.code != 0
+    assert "memmoryMib" in done.text
+    assert "memoryMib" in done.text.replace("memmoryMib", "")
+    assert "Traceback" not in done.text
+    assert site.resources() == []
+    assert site.proxmox("/nodes/pve/qemu") == []
+
+
+def test_up_ends_with_the_app_running_on_a_gpu_node(site: Site) -> None:
+    started = time.monotonic()
+    done = site.pulumi("up --yes --skip-preview")
+    took = time.monotonic() - started
+    assert done.code == 0, done.text
+    pods = site.get("pods -n immich")["items"]
+    assert [pod["status"]["phase"] for pod in pods] == ["Running"]
+    assert pods[0]["spec"]["nodeName"] in ("k8s-worker-1", "k8s-worker-2")
+    assert took < LONGEST_UP, f"up took {took:.0f} s"
+
+
+def test_the_state_holds_every_layer_and_no_plain_secret(site: Site) -> None:
+    types = [one["type"] for one in site.resources()]
+    assert [layer for layer in LAYERS if layer not in types] == []
+    exported = site.pulumi("stack export").out
+    kubeconfig = site.pulumi("stack output kubeconfig --show-secrets").out
+    key = kubeconfig.partition("client-key-data: ")[2].split()[0]
+    assert len(key) > 100
+    assert key not in exported
+    assert "PRIVATE KEY" not in exported
+
+
+def test_gpus_per_node_as_the_document_asks(site: Site) -> None:
+    done = site.shell(
+        "kubectl get nodes -o custom-columns=\\\n"
+        r"'NAME:.metadata.name,GPU:.status.allocatable.nvidia\.com/gpu'"
+    )
+    rows = [line.split() for line in done.out.splitlines()]
+    assert rows == [
+        ["NAME", "GPU"],
+        ["k8s-cp-1", "<none>"],
+        ["k8s-worker-1", "1"],
+        ["k8s-worker-2", "1"],
+    ]
+
+
+def test_labels_of_the_first_worker_as_the_document_asks(site: Site) -> None:
+    done = site.shell(
+        "kubectl get node k8s-worker-1 -o json | \\\n"
+        "  jq '.metadata.labels | with_entries(select(.key | startswith(\"nvidia\")))'"
+    )
+    labels = json.loads(done.out)
+    assert labels["nvidia.com/gpu.product"] == "NVIDIA-GeForce-RTX-3090"
+    assert labels["nvidia.com/gpu.memory"] == "24576"
+    assert labels["nvidia.com/gpu.compute.major"] == "8"
+    assert labels["nvidia.com/gpu.family"] == "ampere"
+
+
+def test_the_second_worker_has_the_other_card(site: Site) -> None:
+    labels = site.get("node k8s-worker-2")["metadata"]["labels"]
+    assert labels["nvidia.com/gpu.product"] == "NVIDIA-GeForce-RTX-4070-Ti-SUPER"
+    assert labels["nvidia.com/gpu.memory"] == "16376"
+    assert labels["nvidia.com/gpu.compute.minor"] == "9"
+
+
+def test_nvidia_smi_in_the_pod_shows_card_and_driver(site: Site) -> None:
+    node = site.get("pods -n immich")["items"][0]["spec"]["nodeName"]
+    card = {"k8s-worker-1": "NVIDIA GeForce RTX 3090", "k8s-worker-2": "RTX 4070 Ti SUPER"}[node]
+    table = site.kubectl(f"{IMMICH} nvidia-smi")
+    assert table.code == 0, table.text
+    assert "580.178.04" in table.out
+    listed = site.kubectl(f"{IMMICH} nvidia-smi -L")
+    assert card in listed.out
+
+
+def test_the_onnx_providers_are_the_documents(site: Site) -> None:
+    done = site.shell(
+        f"kubectl {IMMICH} \\\n  python3 -c "
+        '"import onnxruntime as ort; print(ort.get_available_providers())"'
+    )
+    assert done.out.strip() == (
+        "['TensorrtExecutionProvider', 'CUDAExecutionProvider', 'CPUExecutionProvider']"
+    ), done.text
+
+
+def test_the_documents_sixth_command_says_missing_and_the_corrected_one_proves(
+    site: Site,
+) -> None:
+    printed = site.shell(
+        f"kubectl {IMMICH} \\\n  ls /usr/local/nvidia/lib64/libcuda.so* 2>/dev/null "
+        '&& echo "injected" || echo "missing"'
+    )
+    assert printed.out.strip() == "missing"
+    proof = site.shell(
+        f"kubectl {IMMICH} python3 -c "
+        "'import ctypes; print(ctypes.CDLL(\"libcuda.so.1\").cuInit(0))'"
+    )
+    assert proof.out.strip() == "0", proof.text
+    cache = site.kubectl(f"{IMMICH} sh -c 'ldconfig -p | grep libcuda.so.1'")
+    assert "libcuda.so.1" in cache.out, cache.text
+
+
+def pod(name: str, selector: str = "{}") -> str:
+    """A command that makes a pod which claims one GPU."""
+    spec = (
+        f'{{"spec":{{"runtimeClassName":"nvidia","nodeSelector":{selector},'
+        f'"containers":[{{"name":"{name}","image":"nvidia/cuda:12.9.1-base-ubuntu24.04",'
+        f'"command":["sleep","infinity"],"resources":{{"limits":{{"nvidia.com/gpu":"1"}}}}}}]}}}}'
+    )
+    return f"run {name} --image=nvidia/cuda:12.9.1-base-ubuntu24.04 --overrides='{spec}'"
+
+
+@pytest.fixture
+def pods(site: Site) -> Iterator[None]:
+    """Pods that a test makes in the default namespace are gone afterwards."""
+    yield
+    site.kubectl("delete pods --all --wait --timeout=30s")
+
+
+@pytest.mark.usefixtures("pods")
+def test_a_second_pod_gets_the_other_card_and_a_third_stays_pending(site: Site) -> None:
+    assert site.kubectl(pod("second")).code == 0
+    until(site, "pod/second", "{.status.phase}", "Running")
+    holder = site.get("pods -n immich")["items"][0]["spec"]["nodeName"]
+    assert {site.get("pod second")["spec"]["nodeName"], holder} == {
+        "k8s-worker-1",
+        "k8s-worker-2",
+    }
+    assert site.kubectl(pod("third")).code == 0
+    until(site, "pod/third", "{.status.conditions[0].reason}", "Unschedulable")
+    third = site.get("pod third")
+    assert third["status"]["phase"] == "Pending"
+    assert "Insufficient nvidia.com/gpu" in third["status"]["conditions"][0]["message"]
+
+
+@pytest.mark.usefixtures("pods")
+def test_a_pod_pinned_by_product_lands_on_that_card(site: Site) -> None:
+    holder = site.get("pods -n immich")["items"][0]["spec"]["nodeName"]
+    free = next(name for name in ("k8s-worker-1", "k8s-worker-2") if name != holder)
+    product = site.get(f"node {free}")["metadata"]["labels"]["nvidia.com/gpu.product"]
+    assert site.kubectl(pod("pinned", f'{{"nvidia.com/gpu.product":"{product}"}}')).code == 0
+    until(site, "pod/pinned", "{.status.phase}", "Running")
+    assert site.get("pod pinned")["spec"]["nodeName"] == free
+    assert product.split("-")[-1] in site.kubectl("exec pinned -- nvidia-smi -L").out
+
+
+@pytest.mark.usefixtures("pods")
+def test_a_pod_without_a_claim_sees_no_gpu(site: Site) -> None:
+    made = site.kubectl("run none --image=busybox:1.37 --command -- sleep infinity")
+    assert made.code == 0, made.text
+    until(site, "pod/none", "{.status.phase}", "Running")
+    done = site.kubectl("exec none -- sh -c 'ls /dev/nvidia*'")
+    assert done.code != 0
+    assert "/dev/nvidia0" not in done.out
+
+
+@pytest.mark.parametrize("flags", [(), ("--refresh",)], ids=["plain", "refresh"])
+def test_a_preview_right_after_shows_no_change(site: Site, flags: tuple[str, ...]) -> None:
+    assert set(previewed(site, *flags)) == {"same"}
+
+
+def test_the_rack_is_light(site: Site) -> None:
+    status = json.loads(site.rack("status --json").out)
+    assert status["resident_mib"] < 1536
+
+
+def test_destroy_leaves_nothing(site: Site) -> None:
+    done = site.pulumi("destroy --yes --skip-preview")
+    assert done.code == 0, done.text
+    assert site.resources() == []
+    assert site.proxmox("/nodes/pve/qemu") == []
+    assert site.proxmox("/cluster/mapping/pci") == []
+    for storage in ("local", "local-lvm"):
+        assert site.proxmox(f"/nodes/pve/storage/{storage}/content") == []
+
+
+def test_a_second_up_gives_the_same(site: Site) -> None:
+    done = site.pulumi("up --yes --skip-preview")
+    assert done.code == 0, done.text
+    pods = site.get("pods -n immich")["items"]
+    assert [pod["status"]["phase"] for pod in pods] == ["Running"]
+    assert set(previewed(site)) == {"same"}
+    assert site.pulumi("destroy --yes --skip-preview").code == 0
+    assert site.resources() == []
