@@ -2,13 +2,17 @@
 
 A plugin's schema is a JSON file in `schemas/`. It states facts about the official plugin: names,
 types, what is required or secret, what forces a replacement, what the plugin defaults. A property
-is one string, `TYPE [required] [secret] [computed] [replaces] [key=NAME] [= DEFAULT]`:
+is one string, `TYPE [FLAG...] [= DEFAULT]`:
 
 - TYPE is `string`, `boolean`, `integer`, `number`, the name of a type in `types`, `[TYPE]` for a
   list or `{TYPE}` for a map.
+- `required` and `secret` mean what they say.
 - `computed`: the plugin fills it in when the program leaves it out, so leaving it out is no change.
 - `replaces`: changing it needs a new resource.
-- `key=NAME`: the list's elements are told apart by that property, their order means nothing.
+- `key=NAME+NAME`: the list's objects are told apart by those properties, not by their order.
+- `unordered`: the order of the list's scalars means nothing.
+- `matches=REGEX`: the whole string must match (no spaces in the expression).
+- `range=LOW..HIGH`: the number's bounds, both allowed.
 - DEFAULT is JSON.
 
 Values cross the protocol as `PropertyValue`; inside a plugin they are plain Python values, with
@@ -18,6 +22,7 @@ Values cross the protocol as `PropertyValue`; inside a plugin they are plain Pyt
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -85,11 +90,7 @@ class Property:
     """One property of a schema: its type and the rules that go with it."""
 
     type: str
-    required: bool = False
-    secret: bool = False
-    computed: bool = False
-    replaces: bool = False
-    key: str | None = None
+    flags: frozenset[str] = frozenset()
     default: Any = None
 
     @classmethod
@@ -97,16 +98,52 @@ class Property:
         """Read the notation described at the top of this module."""
         rule, _, default = text.partition(" = ")
         kind, *flags = rule.split()
-        keys = [flag.removeprefix("key=") for flag in flags if flag.startswith("key=")]
-        return cls(
-            type=kind,
-            required="required" in flags,
-            secret="secret" in flags,
-            computed="computed" in flags,
-            replaces="replaces" in flags,
-            key=keys[0] if keys else None,
-            default=json.loads(default) if default else None,
-        )
+        return cls(kind, frozenset(flags), json.loads(default) if default else None)
+
+    @property
+    def required(self) -> bool:
+        """Whether a program must set it."""
+        return "required" in self.flags
+
+    @property
+    def secret(self) -> bool:
+        """Whether its value is a secret in the state."""
+        return "secret" in self.flags
+
+    @property
+    def computed(self) -> bool:
+        """Whether the plugin fills it in when the program leaves it out."""
+        return "computed" in self.flags
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a change of it needs a new resource."""
+        return "replaces" in self.flags
+
+    @property
+    def unordered(self) -> bool:
+        """Whether the order of its elements means nothing."""
+        return "unordered" in self.flags
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The properties that tell the elements of its list apart; empty when position does."""
+        return tuple(self._option("key").split("+")) if self._option("key") else ()
+
+    @property
+    def pattern(self) -> str:
+        """The expression that its whole value must match, or an empty string."""
+        return self._option("matches")
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """The lowest and highest number allowed."""
+        low, _, high = self._option("range").partition("..")
+        return (int(low), int(high)) if high else None
+
+    def _option(self, name: str) -> str:
+        prefix = f"{name}="
+        return next((f.removeprefix(prefix) for f in self.flags if f.startswith(prefix)), "")
 
     @property
     def element(self) -> str | None:
@@ -262,7 +299,9 @@ def _object_failures(
             known = ", ".join(sorted(properties)) or "none"
             yield at + name, f"unknown property {at + name!r}; known here: {known}"
         elif value is not None:
-            yield from _value_failures(types, properties[name].type, value, at + name)
+            rule = properties[name]
+            yield from _value_failures(types, rule.type, value, at + name)
+            yield from _rule_failures(rule, value, at + name)
     for name, rule in properties.items():
         if rule.required and values.get(name) is None:
             yield at + name, f"missing required property {at + name!r}"
@@ -281,6 +320,17 @@ def _value_failures(types: Mapping[str, Properties], kind: str, value: Any, path
         yield from _object_failures(types, types[kind], value, f"{path}.")
     elif not _is_scalar(kind, value):
         yield path, f"{path!r} must be {_spelled(kind)}, not {_described(value)}"
+
+
+def _rule_failures(rule: Property, value: Any, path: str) -> Failures:
+    # Secrets are never quoted: a failure is printed and logged.
+    shown = "the value given" if rule.secret else repr(value)
+    if rule.pattern and isinstance(value, str) and not re.fullmatch(rule.pattern, value):
+        yield path, f"{path!r} must match {rule.pattern}, not {shown}"
+    if rule.bounds and _is_scalar("number", value):
+        low, high = rule.bounds
+        if not low <= value <= high:
+            yield path, f"{path!r} must be between {low} and {high}, not {shown}"
 
 
 def _is_scalar(kind: str, value: Any) -> bool:

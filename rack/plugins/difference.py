@@ -17,8 +17,8 @@ def compare(
 ) -> dict[str, PropertyDiffKind]:
     """Compare the state `old` with the checked inputs `new`: path (`disks[0].size`) → kind.
 
-    A `computed` property that the inputs leave out is no difference; nor is an empty value
-    against an absent one. An unknown value may turn out to be any value, so it is a difference.
+    A `computed` property that the inputs leave out is no difference; nor is an empty, false or
+    zero value against an absent one. An unknown value is a difference: it may become any value.
     """
     return dict(_object_diff(schema.types, properties, old, new, "", replaces=False))
 
@@ -37,7 +37,13 @@ def response(
 
 
 Differences = Iterator[tuple[str, PropertyDiffKind]]
-_ABSENT: Final[tuple[Any, ...]] = (None, "", [], {})
+
+
+def _is_zero(value: Any) -> bool:
+    """Tell whether a value means the same to the official plugins as leaving it out."""
+    if isinstance(value, dict):
+        return all(_is_zero(item) for item in value.values())
+    return value is None or value is False or value in ("", 0, [])
 
 
 def _object_diff(
@@ -66,16 +72,14 @@ def _value_diff(
     *,
     replaces: bool,
 ) -> Differences:
-    if was in _ABSENT and now in _ABSENT:
+    if _is_zero(was) and _is_zero(now):
         return
-    if was in _ABSENT or now in _ABSENT or type(was) is not type(now):
-        yield path, _kind(was, now, replaces=replaces)
-    elif isinstance(was, dict):
+    if isinstance(was, dict) and isinstance(now, dict):
         table = types.get(rule.type) or dict.fromkeys(
             sorted({*was, *now}), Property(rule.element or "string")
         )
         yield from _object_diff(types, table, was, now, f"{path}.", replaces=replaces)
-    elif isinstance(was, list):
+    elif isinstance(was, list) and isinstance(now, list):
         yield from _list_diff(types, rule, was, now, path, replaces=replaces)
     elif was != now:
         yield path, _kind(was, now, replaces=replaces)
@@ -91,19 +95,24 @@ def _list_diff(
     replaces: bool,
 ) -> Differences:
     element = Property(rule.element or "string")
-    if rule.key and not contains_unknown([item.get(rule.key) for item in now]):
-        before = {item.get(rule.key): item for item in was}
-        pairs = [(before.pop(item.get(rule.key), None), item) for item in now]
-        pairs += [(item, None) for item in before.values()]
-    else:
-        size = max(len(was), len(now))
-        pairs = list(
-            zip(was + [None] * (size - len(was)), now + [None] * (size - len(now)), strict=True)
-        )
-    for index, (left, right) in enumerate(pairs):
+    for index, (left, right) in enumerate(_pairs(rule, was, now)):
         yield from _value_diff(types, element, left, right, f"{path}[{index}]", replaces=replaces)
 
 
+def _pairs(rule: Property, was: list[Any], now: list[Any]) -> list[tuple[Any, Any]]:
+    """Match the elements of two lists: by key, regardless of order, or by position."""
+    if rule.key and not contains_unknown([[item.get(k) for k in rule.key] for item in now]):
+        before = {tuple(item.get(k) for k in rule.key): item for item in was}
+        pairs = [(before.pop(tuple(item.get(k) for k in rule.key), None), item) for item in now]
+        return pairs + [(item, None) for item in before.values()]
+    if rule.unordered and not contains_unknown(now):
+        was, now = sorted(was), sorted(now)
+    size = max(len(was), len(now))
+    padded = (side + [None] * (size - len(side)) for side in (was, now))
+    return list(zip(*padded, strict=True))
+
+
 def _kind(was: Any, now: Any, *, replaces: bool) -> PropertyDiffKind:
-    name = "ADD" if was in _ABSENT else "DELETE" if now in _ABSENT else "UPDATE"
+    empty: tuple[Any, ...] = (None, [], {})
+    name = "ADD" if was in empty else "DELETE" if now in empty else "UPDATE"
     return PropertyDiffKind[f"{name}_REPLACE" if replaces else name]
