@@ -116,3 +116,21 @@ def _kind(was: Any, now: Any, *, replaces: bool) -> PropertyDiffKind:
     empty: tuple[Any, ...] = (None, [], {})
     name = "ADD" if was in empty else "DELETE" if now in empty else "UPDATE"
     return PropertyDiffKind[f"{name}_REPLACE" if replaces else name]
+
+
+def planned(schema: Schema, properties: Properties, old: Plain, new: Plain) -> Plain:
+    """Return `new` with every `computed` property that it leaves out taken from the state `old`."""
+    plan = dict(new)
+    for name, rule in properties.items():
+        was, now = old.get(name), new.get(name)
+        if now is None and rule.computed and was is not None:
+            plan[name] = was
+        elif rule.type in schema.types and isinstance(was, dict) and isinstance(now, dict):
+            plan[name] = planned(schema, schema.types[rule.type], was, now)
+        elif (
+            (rule.element or "") in schema.types and isinstance(was, list) and isinstance(now, list)
+        ):
+            element = schema.types[rule.element or ""]
+            pairs = [(left, right) for left, right in _pairs(rule, was, now) if right is not None]
+            plan[name] = [planned(schema, element, left or {}, right) for left, right in pairs]
+    return plan

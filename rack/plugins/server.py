@@ -20,7 +20,13 @@ from pulumi.provider.experimental.property_value import PropertyValue
 from pulumi.provider.experimental.provider import Provider
 from pulumi.provider.experimental.server import ProviderServicer
 from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
-from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
+from pulumi.runtime.proto import (
+    engine_pb2,
+    engine_pb2_grpc,
+    provider_pb2,
+    provider_pb2_grpc,
+    status_pb2,
+)
 
 from rack.plugins.contract import PartialCreationError, PluginError, Schema
 
@@ -40,6 +46,24 @@ GUARDED: Final = (
 SHUTDOWN_GRACE_SECONDS: Final = 5.0
 
 Method = Callable[[Any, Any], Awaitable[Any]]
+
+
+class WarningProvider(Provider):
+    """A provider that can show the user a warning beside a resource."""
+
+    _engine = ""
+
+    def connect(self, engine: str) -> None:
+        """Take the address of the engine, which shows the warnings."""
+        self._engine = engine
+
+    def warn(self, urn: str, message: str) -> None:
+        """Show a warning; without an engine, nowhere."""
+        if self._engine:
+            with grpc.insecure_channel(self._engine) as channel:
+                severity = engine_pb2.LogSeverity.Value("WARNING")
+                request = engine_pb2.LogRequest(severity=severity, message=message, urn=urn)
+                engine_pb2_grpc.EngineStub(channel).Log(request)
 
 
 class Servicer(ProviderServicer):
@@ -108,6 +132,8 @@ def main(provider: Provider, schema: Schema) -> None:
 async def _serve(provider: Provider, schema: Schema, engine: str) -> None:
     server = grpc.aio.server(options=_GRPC_CHANNEL_OPTIONS)
     servicer = Servicer(provider, schema, engine)
+    if isinstance(provider, WarningProvider):
+        provider.connect(engine)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
