@@ -76,8 +76,7 @@ class Request:
 def generate(request: Request) -> list[Document]:
     """Make the documents of one machine.
 
-    Raises:
-        PluginError: the version contract is older than the rack knows.
+    Raises `PluginError`: the version contract is older than the rack knows.
     """
     if request.contract < OLDEST:
         raise PluginError(

@@ -9,15 +9,14 @@ from typing import Any, Final
 Operation = Mapping[str, Any]
 
 
-class PatchRefused(ValueError):
+class PatchError(ValueError):
     """An operation that cannot be applied; the message names operation and path, no values."""
 
 
 def apply(document: Any, operations: Sequence[Operation]) -> Any:
     """Return a patched copy of `document`.
 
-    Raises:
-        PatchRefused: an operation is malformed, its path is missing, or a test fails.
+    Raises `PatchError`: an operation is malformed, its path is missing, or a test fails.
     """
     result = deepcopy(document)
     for operation in operations:
@@ -25,11 +24,11 @@ def apply(document: Any, operations: Sequence[Operation]) -> Any:
         run = OPERATIONS.get(str(name))
         if run is None or not isinstance(path, str):
             known = ", ".join(OPERATIONS)
-            raise PatchRefused(f"an operation needs `path` and `op`, one of {known}")
+            raise PatchError(f"an operation needs `path` and `op`, one of {known}")
         try:
             result = run(result, operation)
         except (KeyError, IndexError, ValueError, TypeError):
-            raise PatchRefused(f"{name} operation does not apply at {path}") from None
+            raise PatchError(f"{name} operation does not apply at {path}") from None
     return result
 
 

@@ -62,8 +62,7 @@ def client_configuration(machine_secrets: Mapping[str, Any], now: datetime) -> P
 def require_base64(values: Mapping[str, Any], at: str) -> None:
     """Refuse certificates and keys that are not base64.
 
-    Raises:
-        PluginError: names the property, never its value.
+    Raises `PluginError`: names the property, never its value.
     """
     for name, value in values.items():
         path = f"{at}.{name}"

@@ -69,17 +69,15 @@ def service_account_key() -> bytes:
 
 def admin_certificate(talos: Pair, now: datetime) -> Pair:
     """Sign a client certificate of the role `os:admin` with the Talos authority."""
-    key = ed25519.Ed25519PrivateKey.generate()
+    key, signer = ed25519.Ed25519PrivateKey.generate(), _signing_key(talos.key)
     authority = x509.load_pem_x509_certificate(talos.certificate)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     certificate = (
         _builder(_organization(ADMIN_ROLE), authority.subject, key, now, ADMIN_VALIDITY)
         .add_extension(_usage(sign_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),  # type: ignore[arg-type]
-            critical=False,
-        )
-        .sign(_signing_key(talos.key), _digest(_signing_key(talos.key)))
+        .add_extension(issuer, critical=False)
+        .sign(signer, _digest(signer))
     )
     return Pair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
 
@@ -92,8 +90,7 @@ def expires_before(certificate: bytes, moment: datetime) -> bool:
 def sign(key: bytes, message: bytes) -> bytes:
     """Sign `message` with an Ed25519 PEM key.
 
-    Raises:
-        ValueError: the key is not an Ed25519 private key.
+    Raises `ValueError`: the key is not an Ed25519 private key.
 
     """
     loaded = _load_key(key)
@@ -121,8 +118,7 @@ def encode(pem: bytes) -> str:
 def decode(text: str) -> bytes:
     """Undo `encode`.
 
-    Raises:
-        ValueError: `text` is not base64. The message never repeats it, it may be a key.
+    Raises `ValueError`: `text` is not base64. The message never repeats it, it may be a key.
 
     """
     try:

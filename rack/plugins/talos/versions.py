@@ -26,8 +26,7 @@ class Contract:
     def parse(cls, version: str) -> Contract:
         """Read `v1.13`, `1.13`, `v1.13.9` or `1.13.9`.
 
-        Raises:
-            ValueError: it is none of these.
+        Raises `ValueError`: it is none of these.
         """
         found = _CONTRACT.match("v" + version.removeprefix("v"))
         if found is None:

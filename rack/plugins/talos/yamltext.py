@@ -20,7 +20,7 @@ UNFOLDED: Final = 1 << 30
 """Line width in characters: certificates stay on one line."""
 
 
-class InvalidYaml(ValueError):
+class InvalidYamlError(ValueError):
     """A text that is not YAML. The message says where, and never quotes the text."""
 
 
@@ -42,8 +42,7 @@ _Representer.add_representer(str, _Representer.represent_text)
 def load(text: str) -> list[Any]:
     """Read every document of a text; empty ones are left out.
 
-    Raises:
-        InvalidYaml: the text is not YAML, or repeats a key.
+    Raises `InvalidYamlError`: the text is not YAML, or repeats a key.
 
     """
     try:
@@ -52,14 +51,14 @@ def load(text: str) -> list[Any]:
         mark = error.problem_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         kind = "a key occurs twice" if "duplicate" in str(error.problem) else "not valid YAML"
-        raise InvalidYaml(f"{kind}{where}") from None
+        raise InvalidYamlError(f"{kind}{where}") from None
 
 
 def dump(documents: Iterable[Any]) -> str:
     """Write documents in block style, keys in their own order, `---` between documents."""
     yaml = YAML(typ="safe", pure=True)
     yaml.Representer = _Representer
-    yaml.default_flow_style = False
+    yaml.default_flow_style = False  # type: ignore[assignment]
     yaml.sort_base_mapping_type_on_output = False
     yaml.allow_unicode = True
     yaml.width = UNFOLDED
