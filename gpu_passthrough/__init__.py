@@ -1,0 +1,1 @@
+"""What the program knows without creating anything: configuration, compatibility, placement."""

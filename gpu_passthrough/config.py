@@ -141,6 +141,9 @@ class Cluster(Section):
     talos_version: TalosVersion
     kubernetes_version: KubernetesVersion
     extensions: Extensions = Extensions()
+    schedule_on_control_planes: bool = Field(
+        default=False, description="Let pods run on control plane nodes, as one-node clusters need."
+    )
     image_factory: Url = "https://factory.talos.dev"
 
 
