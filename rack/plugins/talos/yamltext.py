@@ -58,8 +58,8 @@ def dump(documents: Iterable[Any]) -> str:
     """Write documents in block style, keys in their own order, `---` between documents."""
     yaml = YAML(typ="safe", pure=True)
     yaml.Representer = _Representer
-    yaml.default_flow_style = False  # type: ignore[assignment]
-    yaml.sort_base_mapping_type_on_output = False
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     yaml.allow_unicode = True
     yaml.width = UNFOLDED
     yaml.indent(mapping=INDENT, sequence=INDENT + 2, offset=INDENT)
