@@ -76,16 +76,19 @@ class Conflict:
 
 @cache
 def drivers() -> dict[Version, dict[str, str]]:
+    """Driver and toolkit of each Talos release: columns lts, production, container_toolkit."""
     return {versions.parse(row["talos"]): row for row in tables.rows("talos_drivers")}
 
 
 @cache
 def operators() -> dict[Version, dict[str, str]]:
+    """What is known of the operator's releases: columns gfd, cdi, tested_with."""
     return {versions.parse(row["chart"]): row for row in tables.rows("operators")}
 
 
 @cache
 def kubernetes_ranges() -> dict[tuple[int, int], tuple[Version, Version]]:
+    """Lowest and highest Kubernetes of each Talos line."""
     return {
         versions.parse(row["talos"]).line: (
             versions.parse(row["lowest"]),

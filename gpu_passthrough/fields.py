@@ -12,6 +12,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+ENCRYPTED = "(encrypted in the stack file)"
+"""Stands for a secret's value where only the file is read, without its key."""
+
 
 def _ipv4(value: str) -> str:
     try:

@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from gpu_passthrough import hints
 from gpu_passthrough.config import Stack
+from gpu_passthrough.fields import ENCRYPTED
 from gpu_passthrough.problems import Path, Problem, where
 
 Error = Mapping[str, Any]
@@ -189,6 +190,9 @@ def problem(error: Error) -> Problem:
     is_key = bool(path) and path[-1] == "[key]"
     if is_key:
         path = path[:-1]
+    if error["input"] == ENCRYPTED:
+        text = "This is encrypted in the stack file, so it cannot be judged without Pulumi."
+        return Problem(path, text, rule="value", fix="Keep only secrets encrypted.")
     message = WORDS.get(error["type"], _kind)(path, error)
     field = field_at(path)
     fix = (field.description or "") if field and not is_key else ""

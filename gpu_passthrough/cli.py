@@ -1,0 +1,153 @@
+"""The commands of `python -m gpu_passthrough`.
+
+Exit codes: 0 fine, 2 refused; what cannot be read is refused as well.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path as FilePath
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gpu_passthrough import compatibility, placement
+from gpu_passthrough.config import Stack
+from gpu_passthrough.load import PROJECT, load_stack_file
+from gpu_passthrough.placement import Plan
+from gpu_passthrough.problems import ConfigurationError, Problem, where
+
+REFUSED = 2
+DEFAULT_STACK = "dev"
+
+app = typer.Typer(
+    help="Check a stack's configuration, plan its GPUs, look at its cluster. Nothing is changed.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+StackName = Annotated[
+    str, typer.Argument(help="A stack's name, as in Pulumi.NAME.yaml, or the path of a stack file.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def stack_file(stack: str) -> FilePath:
+    """The file that a stack's name or path means."""
+    path = FilePath(stack)
+    if path.suffix in {".yaml", ".yml"} or len(path.parts) > 1:
+        return path
+    return PROJECT / f"Pulumi.{stack}.yaml"
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "rule": problem.rule,
+        "path": where(problem.path),
+        "file": problem.file,
+        "line": problem.line,
+        "message": problem.message,
+        "why": problem.why,
+        "fix": problem.fix,
+        "also": [where(path) for path in problem.also],
+    }
+
+
+def _print(value: object) -> None:
+    """Print as it is: rich would wrap lines and colour what looks like markup."""
+    typer.echo(value if isinstance(value, str) else json.dumps(value, indent=2))
+
+
+def _load(file: FilePath, as_json: bool) -> Stack:
+    """The stack, or exit code 2 with everything that is wrong with it."""
+    try:
+        return load_stack_file(file)
+    except ConfigurationError as error:
+        if as_json:
+            found = [_problem(problem) for problem in error.problems]
+            _print({"stack": file.name, "ok": False, "problems": found})
+        else:
+            typer.echo(str(error), err=True)
+        raise typer.Exit(REFUSED) from None
+
+
+def _facts(stack: Stack) -> dict[str, str]:
+    verdict = compatibility.verdict(stack)
+    gpus = sum(len(machine.gpus) for machine in stack.members.values())
+    return {
+        "starts at": stack.starts_at,
+        "nodes": f"{len(stack.members)}, {len(stack.gpu_nodes)} of them with {gpus} GPUs",
+        "apps": ", ".join(stack.apps) or "none",
+        "compatibility": verdict.text.removeprefix("Compatibility: "),
+    }
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+@app.command()
+def check(stack: StackName = DEFAULT_STACK, as_json: AsJson = False) -> None:
+    """Check a stack's configuration: exit code 0 when it can work, 2 when it cannot."""
+    file = stack_file(stack)
+    loaded = _load(file, as_json)
+    facts = _facts(loaded)
+    if as_json:
+        level = compatibility.verdict(loaded).level
+        _print({"stack": file.name, "ok": True, "problems": [], "verdict": level, **facts})
+        return
+    table = _table(file.name, "can work")
+    for name, value in facts.items():
+        table.add_row(name, value)
+    Console().print(table)
+
+
+def _rows(plan: Plan) -> list[dict[str, Any]]:
+    """One row per app and node, and one per node that still has free slots."""
+    kinds = {offer.node: offer.kind.described for offer in plan.offers}
+    rows: list[dict[str, Any]] = [
+        {"app": placed.app, "node": node, "card": kinds[node], "gpus": count * placed.gpus}
+        for placed in plan.apps
+        for node, count in placed.nodes.items()
+        if count
+    ]
+    free = [(node, count) for node, count in plan.free.items() if count]
+    rows += [{"app": None, "node": node, "card": kinds[node], "gpus": n} for node, n in free]
+    return rows
+
+
+@app.command()
+def plan(stack: StackName = DEFAULT_STACK, as_json: AsJson = False) -> None:
+    """Show which app fits on which card. The scheduler may choose another card that fits."""
+    file = stack_file(stack)
+    found = placement.plan(_load(file, as_json))
+    rows = _rows(found)
+    if as_json:
+        _print({"stack": file.name, "judged": found.judged, "plan": rows})
+        return
+    if not found.judged:
+        _print("The stack does not list its machines, so where apps fit cannot be told.")
+        return
+    table = _table("APP", "NODE", "CARD", "GPUS")
+    for row in rows:
+        table.add_row(row["app"] or "(free)", row["node"], row["card"], str(row["gpus"]))
+    Console().print(table)
+
+
+@app.command()
+def overview(
+    kubeconfig: Annotated[
+        str, typer.Option(envvar="KUBECONFIG", help="The cluster's kubeconfig file.")
+    ] = "~/.kube/config",
+) -> None:
+    """Show a cluster's nodes, their GPUs and the pods that hold them."""
+    # Its client is slow to import, and only this command needs it.
+    from gpu_passthrough import overview as cluster
+
+    cluster.show(cluster.collect(str(FilePath(kubeconfig).expanduser())), Console())
