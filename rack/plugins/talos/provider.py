@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from pulumi.provider.experimental import provider as protocol
@@ -16,6 +17,7 @@ from pulumi.provider.experimental.provider import CheckFailure
 
 from rack.plugins import difference
 from rack.plugins.contract import Plain, PluginError, Schema, contains_unknown, decode
+from rack.plugins.server import WarningProvider
 from rack.plugins.talos.bootstrap import Bootstrap
 from rack.plugins.talos.client import OFFICIAL_FACTORY, Rack
 from rack.plugins.talos.configuration_apply import ConfigurationApply
@@ -26,10 +28,13 @@ from rack.plugins.talos.schematic_resource import Schematic
 from rack.plugins.talos.secrets_resource import Secrets
 
 RESOURCES: Final = (Secrets, Schematic, ConfigurationApply, Bootstrap, Kubeconfig)
-ENGINE_KEYS: Final = frozenset({"version", "pluginDownloadURL", "__internal"})
+ENGINE_KEYS: Final = frozenset({"version", "pluginDownloadURL", "__internal", "__defaults"})
 """What the engine itself adds to a provider's configuration."""
 
-Values = Mapping[str, PropertyValue]
+WORKERS: Final = 64
+"""Operations at once; nearly all of their time they wait for a machine."""
+
+T = TypeVar("T")
 
 
 def _now() -> datetime:
@@ -38,13 +43,16 @@ def _now() -> datetime:
 
 
 @dataclass
-class TalosProvider(protocol.Provider):
+class TalosProvider(WarningProvider):
     """Stand-in for the official plugin; it talks to a simulated rack only."""
 
     now: Clock = _now
     schema: Schema = field(default_factory=lambda: Schema.load("talos"))
     rack: Rack = field(default_factory=lambda: Rack(OFFICIAL_FACTORY))
     _cancelled: threading.Event = field(default_factory=threading.Event)
+    _workers: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(WORKERS, thread_name_prefix="operation")
+    )
 
     async def get_schema(self, request: protocol.GetSchemaRequest) -> protocol.GetSchemaResponse:
         """Name the package; SDKs bring their own schema."""
@@ -92,11 +100,11 @@ class TalosProvider(protocol.Provider):
         """Make a resource, or say what it would be."""
         resource, inputs = self._resource(request.type), decode(request.properties)
         if request.preview:
-            outputs = await asyncio.to_thread(resource.preview, inputs, None)
+            outputs = await self._run(resource.preview, inputs, None)
             return protocol.CreateResponse("", self._outputs(request.type, outputs))
         self._require_known(request.type, inputs)
         seconds = request.timeout or None
-        made, outputs = await asyncio.to_thread(resource.create, inputs, seconds)
+        made, outputs = await self._run(resource.create, inputs, seconds)
         return protocol.CreateResponse(made, self._outputs(request.type, outputs))
 
     async def read(self, request: protocol.ReadRequest) -> protocol.ReadResponse:
@@ -117,17 +125,17 @@ class TalosProvider(protocol.Provider):
         resource = self._resource(request.type)
         old, inputs = decode(request.olds), decode(request.news)
         if request.preview:
-            outputs = await asyncio.to_thread(resource.preview, inputs, old)
+            outputs = await self._run(resource.preview, inputs, old)
         else:
             self._require_known(request.type, inputs)
             seconds = request.timeout or None
-            outputs = await asyncio.to_thread(resource.update, old, inputs, seconds)
+            outputs = await self._run(resource.update, old, inputs, seconds)
         return protocol.UpdateResponse(self._outputs(request.type, outputs))
 
     async def delete(self, request: protocol.DeleteRequest) -> None:
         """Delete a resource; for most, nothing happens outside the state."""
         resource, old = self._resource(request.type), decode(request.properties)
-        await asyncio.to_thread(resource.delete, old, request.timeout or None)
+        await self._run(resource.delete, old, request.timeout or None)
 
     async def invoke(self, request: protocol.InvokeRequest) -> protocol.InvokeResponse:
         """Call a function; with arguments that are still unknown there is no result."""
@@ -143,12 +151,17 @@ class TalosProvider(protocol.Provider):
         inputs = self.schema.with_defaults(signature.inputs, given)
         if contains_unknown(inputs):
             return protocol.InvokeResponse({})
-        outputs = await asyncio.to_thread(FUNCTIONS[request.tok], self.rack, inputs)
+        outputs = await self._run(FUNCTIONS[request.tok], self.rack, inputs)
         return protocol.InvokeResponse(self.schema.encode(signature.outputs, {**inputs, **outputs}))
 
     async def cancel(self) -> None:
         """Make everything that waits give up."""
         self._cancelled.set()
+
+    async def _run(self, action: Callable[..., T], *arguments: Any) -> T:
+        """Run a blocking action beside the protocol's event loop."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._workers, action, *arguments)
 
     def _resource(self, token: str) -> Resource:
         kind = next(kind for kind in RESOURCES if kind.token == token)
