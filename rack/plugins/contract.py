@@ -195,8 +195,11 @@ class Schema:
         )
 
     def resource(self, token: str) -> Signature:
-        """Return the signature of a resource type, or refuse one that the stand-in lacks."""
-        return self._known(self.resources, token, "resource")
+        """Return the signature of a resource type, or refuse one that the stand-in lacks.
+
+        The type may be qualified by its parents' as in a URN, `my:module:Parent$pkg:module:Type`.
+        """
+        return self._known(self.resources, own_type(token), "resource")
 
     def function(self, token: str) -> Signature:
         """Return the signature of a function, or refuse one that the stand-in lacks."""
@@ -260,6 +263,11 @@ class Schema:
 
 def _table(rules: Mapping[str, str]) -> dict[str, Property]:
     return {name: Property.parse(text) for name, text in rules.items()}
+
+
+def own_type(qualified: str) -> str:
+    """Return a resource's own type from a URN's, which has those of its parents in front."""
+    return qualified.rpartition("$")[2]
 
 
 def decode(values: Mapping[str, PropertyValue]) -> Plain:

@@ -92,7 +92,7 @@ class Servicer(ProviderServicer):
         return call
 
     async def _abort_partial(self, context: Any, urn: str, error: PartialCreationError) -> None:
-        signature = self._schema.resource(urn.split("::")[2].rpartition("$")[2])
+        signature = self._schema.resource(urn.split("::")[2])
         detail = provider_pb2.ErrorResourceInitFailed(
             id=error.resource_id,
             properties=_struct(self._schema.encode(signature.outputs, error.outputs)),

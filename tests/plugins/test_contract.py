@@ -8,7 +8,7 @@ import pytest
 from pulumi.provider.experimental.property_value import PropertyValue
 
 from rack.plugins import difference
-from rack.plugins.contract import UNKNOWN, UNKNOWN_WIRE, Property, Schema, decode
+from rack.plugins.contract import UNKNOWN, UNKNOWN_WIRE, PluginError, Property, Schema, decode
 
 TYPES = {
     "Disk": {
@@ -185,3 +185,11 @@ def test_a_plan_takes_over_what_only_the_state_knows() -> None:
     plan = difference.planned(SCHEMA, PROPERTIES, old, new)
     expected = [{"interface": "a"}, {"interface": "b", "size": 20}]
     assert plan == {"address": "10.0.0.1", "disks": expected}
+
+
+def test_a_type_is_known_below_its_parents() -> None:
+    schema = Schema.load("proxmoxve")
+    token = "proxmoxve:download/file:File"
+    assert schema.resource(f"my:module:Parent$other:module:Child${token}").inputs["url"].required
+    with pytest.raises(PluginError, match="no resource proxmoxve:index/vm:Vm; it has"):
+        schema.resource("my:module:Parent$proxmoxve:index/vm:Vm")

@@ -24,6 +24,7 @@ from rack.plugins.contract import (
     Signature,
     contains_unknown,
     decode,
+    own_type,
 )
 from rack.plugins.proxmoxve import file, state
 from rack.plugins.proxmoxve.client import Client
@@ -127,7 +128,7 @@ class ProxmoxVe(WarningProvider):
         properties = SCHEMA.resource(request.type).inputs
         old, new = decode(request.old_state), decode(request.new_inputs)
         kinds = difference.compare(SCHEMA, properties, old, new)
-        kinds = RESOURCES[request.type].refine(kinds, old, new)
+        kinds = RESOURCES[own_type(request.type)].refine(kinds, old, new)
         ignored = tuple(request.ignore_changes)
         kinds = {path: kind for path, kind in kinds.items() if not _is_ignored(path, ignored)}
         return difference.response(
@@ -141,7 +142,7 @@ class ProxmoxVe(WarningProvider):
         if request.preview:
             outputs = _foreseen(signature, inputs)
             return protocol.CreateResponse("", SCHEMA.encode(signature.outputs, outputs))
-        resource = RESOURCES[request.type]
+        resource = RESOURCES[own_type(request.type)]
         with _reporting(inputs):
             found = await self._run(lambda: resource.create(self._context(request.urn), inputs))
         return protocol.CreateResponse(
@@ -152,7 +153,7 @@ class ProxmoxVe(WarningProvider):
         """Read a resource by its id; without a state this is an import."""
         signature = SCHEMA.resource(request.type)
         before, inputs = decode(request.properties), decode(request.inputs)
-        resource = RESOURCES[request.type]
+        resource = RESOURCES[own_type(request.type)]
         found: Found | None = await self._run(
             lambda: resource.read(self._context(request.urn), request.resource_id, before)
         )
@@ -172,7 +173,7 @@ class ProxmoxVe(WarningProvider):
         plan = difference.planned(SCHEMA, signature.inputs, old, new)
         if request.preview:
             return protocol.UpdateResponse(SCHEMA.encode(signature.outputs, {**old, **plan}))
-        resource = RESOURCES[request.type]
+        resource = RESOURCES[own_type(request.type)]
         with _reporting(new):
             outputs = await self._run(
                 lambda: resource.update(self._context(request.urn), request.resource_id, old, plan)
@@ -181,7 +182,7 @@ class ProxmoxVe(WarningProvider):
 
     async def delete(self, request: protocol.DeleteRequest) -> None:
         """Remove a resource."""
-        resource, before = RESOURCES[request.type], decode(request.properties)
+        resource, before = RESOURCES[own_type(request.type)], decode(request.properties)
         await self._run(
             lambda: resource.delete(self._context(request.urn), request.resource_id, before)
         )

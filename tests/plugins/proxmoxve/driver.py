@@ -59,7 +59,7 @@ class Engine:
         run(self.provider.configure(request))
 
     def urn(self, token: str, name: str = "it") -> str:
-        return f"urn:pulumi:dev::project::{token}::{name}"
+        return f"urn:pulumi:dev::project::my:module:Parent${token}::{name}"
 
     def check(self, token: str, inputs: Plain, old: Plain | None = None) -> Plain:
         request = protocol.CheckRequest(
