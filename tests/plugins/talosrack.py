@@ -82,7 +82,7 @@ def serve(rack: FakeRack) -> Iterator[FakeRack]:
             del format, args
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     rack.url = f"http://127.0.0.1:{server.server_address[1]}"
     try:
         yield rack

@@ -10,7 +10,7 @@ import pytest
 from rack.plugins.contract import UNKNOWN, PluginError
 from rack.plugins.talos import documents, machine_secrets, yamltext
 from rack.plugins.talos.provider import TalosProvider
-from tests.plugins.driver import CheckFailedError, Engine
+from tests.plugins.proxmoxve.driver import CheckFailedError, Engine
 
 MACHINE = "talos:machine/getConfiguration:getConfiguration"
 CLIENT = "talos:client/getConfiguration:getConfiguration"

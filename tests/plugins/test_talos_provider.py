@@ -16,7 +16,7 @@ from pulumi.provider.experimental import provider as protocol
 from rack.plugins.contract import UNKNOWN, PluginError
 from rack.plugins.talos import machine_secrets, pki, yamltext
 from rack.plugins.talos.provider import TalosProvider
-from tests.plugins.driver import CheckFailedError, Engine, encode_map, run
+from tests.plugins.proxmoxve.driver import CheckFailedError, Engine, encode_map, run
 from tests.plugins.talosrack import FakeRack, serve
 
 SECRETS = "talos:machine/secrets:Secrets"

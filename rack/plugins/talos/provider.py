@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +16,14 @@ from pulumi.provider.experimental.property_value import PropertyValue
 from pulumi.provider.experimental.provider import CheckFailure
 
 from rack.plugins import difference
-from rack.plugins.contract import Plain, PluginError, Schema, contains_unknown, decode
+from rack.plugins.contract import (
+    Plain,
+    PluginError,
+    Schema,
+    contains_unknown,
+    decode,
+    own_type,
+)
 from rack.plugins.server import WarningProvider
 from rack.plugins.talos.bootstrap import Bootstrap
 from rack.plugins.talos.client import OFFICIAL_FACTORY, Rack
@@ -27,7 +34,9 @@ from rack.plugins.talos.resource import Clock, Resource
 from rack.plugins.talos.schematic_resource import Schematic
 from rack.plugins.talos.secrets_resource import Secrets
 
-RESOURCES: Final = (Secrets, Schematic, ConfigurationApply, Bootstrap, Kubeconfig)
+RESOURCES: Final[Mapping[str, type[Resource]]] = {
+    kind.token: kind for kind in (Secrets, Schematic, ConfigurationApply, Bootstrap, Kubeconfig)
+}
 ENGINE_KEYS: Final = frozenset({"version", "pluginDownloadURL", "__internal", "__defaults"})
 """What the engine itself adds to a provider's configuration."""
 
@@ -164,8 +173,8 @@ class TalosProvider(WarningProvider):
         return await loop.run_in_executor(self._workers, action, *arguments)
 
     def _resource(self, token: str) -> Resource:
-        kind = next(kind for kind in RESOURCES if kind.token == token)
-        return kind(self.rack, self.now)
+        self.schema.resource(token)
+        return RESOURCES[own_type(token)](self.rack, self.now)
 
     def _outputs(self, token: str, values: Plain) -> dict[str, PropertyValue]:
         present = {name: value for name, value in values.items() if value is not None}
