@@ -25,7 +25,10 @@ def identity(document: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return what tells documents apart: API version, kind, name. The main one has none."""
     if "kind" not in document:
         return ("", "", "")
-    return tuple(str(document.get(key) or "") for key in ("apiVersion", "kind", "name"))  # type: ignore[return-value]
+    api_version, kind, name = (
+        str(document.get(key) or "") for key in ("apiVersion", "kind", "name")
+    )
+    return (api_version, kind, name)
 
 
 def read(text: str, origin: str) -> list[Document]:
