@@ -101,15 +101,19 @@ def _list_diff(
 
 def _pairs(rule: Property, was: list[Any], now: list[Any]) -> list[tuple[Any, Any]]:
     """Match the elements of two lists: by key, regardless of order, or by position."""
-    if rule.key and not contains_unknown([[item.get(k) for k in rule.key] for item in now]):
-        before = {tuple(item.get(k) for k in rule.key): item for item in was}
-        pairs = [(before.pop(tuple(item.get(k) for k in rule.key), None), item) for item in now]
+    if rule.key and all(isinstance(item, dict) for item in now):
+        before = {_key(rule, item): item for item in was}
+        pairs = [(before.pop(_key(rule, item), None), item) for item in now]
         return pairs + [(item, None) for item in before.values()]
     if rule.unordered and not contains_unknown(now):
         was, now = sorted(was), sorted(now)
     size = max(len(was), len(now))
     padded = (side + [None] * (size - len(side)) for side in (was, now))
     return list(zip(*padded, strict=True))
+
+
+def _key(rule: Property, item: Plain) -> tuple[Any, ...]:
+    return tuple(item.get(name) for name in rule.key)
 
 
 def _kind(was: Any, now: Any, *, replaces: bool) -> PropertyDiffKind:
@@ -131,6 +135,9 @@ def planned(schema: Schema, properties: Properties, old: Plain, new: Plain) -> P
             (rule.element or "") in schema.types and isinstance(was, list) and isinstance(now, list)
         ):
             element = schema.types[rule.element or ""]
-            pairs = [(left, right) for left, right in _pairs(rule, was, now) if right is not None]
-            plan[name] = [planned(schema, element, left or {}, right) for left, right in pairs]
+            plan[name] = [
+                planned(schema, element, left or {}, right) if isinstance(right, dict) else right
+                for left, right in _pairs(rule, was, now)
+                if right is not None
+            ]
     return plan

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from pulumi.provider.experimental.property_value import PropertyValue
 
 from rack.plugins import difference
 from rack.plugins.contract import UNKNOWN, UNKNOWN_WIRE, PluginError, Property, Schema, decode
+from rack.plugins.package import package_schema
 
 TYPES = {
     "Disk": {
@@ -154,6 +157,14 @@ def test_what_means_the_same_is_no_difference(old: dict[str, Any], new: dict[str
         ({"kind": "a"}, {}, {"kind": "DELETE_REPLACE"}),
         ({"kind": "a"}, {"kind": UNKNOWN}, {"kind": "UPDATE_REPLACE"}),
         ({"address": "a"}, {"address": "b"}, {"address": "UPDATE"}),
+        ({"disks": [{"interface": "a"}]}, {"disks": UNKNOWN}, {"disks": "UPDATE"}),
+        ({"disks": [{"interface": "a"}]}, {"disks": [UNKNOWN]}, {"disks[0]": "UPDATE"}),
+        (
+            {"disks": [{"interface": "a"}]},
+            {"disks": [{"interface": UNKNOWN}]},
+            {"disks[0]": "ADD", "disks[1]": "DELETE"},
+        ),
+        ({"tags": ["a"]}, {"tags": [UNKNOWN]}, {"tags[0]": "UPDATE"}),
         ({"tags": ["a", "b"]}, {"tags": ["a", "c"]}, {"tags[1]": "UPDATE"}),
         ({"labels": {"a": "1"}}, {"labels": {"b": "1"}}, {"labels.a": "DELETE", "labels.b": "ADD"}),
         (
@@ -193,3 +204,13 @@ def test_a_type_is_known_below_its_parents() -> None:
     assert schema.resource(f"my:module:Parent$other:module:Child${token}").inputs["url"].required
     with pytest.raises(PluginError, match="no resource proxmoxve:index/vm:Vm; it has"):
         schema.resource("my:module:Parent$proxmoxve:index/vm:Vm")
+
+
+@pytest.mark.parametrize("package", ["proxmoxve", "talos"])
+def test_every_reference_of_a_package_schema_resolves(package: str) -> None:
+    text = package_schema(Schema.load(package))
+    document = json.loads(text)
+    references = set(re.findall(r"#/types/([^\"]+)", text))
+    assert references
+    assert references <= set(document["types"])
+    assert set(document["resources"]) == set(Schema.load(package).resources)

@@ -26,6 +26,7 @@ from rack.plugins.contract import (
     decode,
     own_type,
 )
+from rack.plugins.package import package_schema
 from rack.plugins.proxmoxve import file, state
 from rack.plugins.proxmoxve.client import Client
 from rack.plugins.proxmoxve.file import File
@@ -68,9 +69,8 @@ class ProxmoxVe(WarningProvider):
         return await asyncio.get_running_loop().run_in_executor(self._workers, action)
 
     async def get_schema(self, request: protocol.GetSchemaRequest) -> protocol.GetSchemaResponse:
-        """Return the least that the engine takes for a schema."""
-        schema = {"name": SCHEMA.package, "version": SCHEMA.version}
-        return protocol.GetSchemaResponse(json.dumps(schema))
+        """Return the schema, for the tools that ask for it."""
+        return protocol.GetSchemaResponse(package_schema(SCHEMA))
 
     async def check_config(self, request: protocol.CheckRequest) -> protocol.CheckResponse:
         """Refuse unknown and mistyped provider configuration."""
@@ -117,7 +117,7 @@ class ProxmoxVe(WarningProvider):
         """Hold inputs against the schema; fill in defaults and, without a name, a name."""
         properties = SCHEMA.resource(request.type).inputs
         inputs = SCHEMA.with_defaults(properties, decode(request.new_inputs))
-        if "name" in properties and not inputs.get("name"):
+        if "name" in properties and "name" not in inputs:
             old = decode(request.old_inputs).get("name")
             inputs["name"] = old or _auto_name(request.name, request.random_seed)
         failures = SCHEMA.check(properties, inputs)
