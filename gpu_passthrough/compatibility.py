@@ -59,6 +59,15 @@ def _by_distance(current: Version, others: Iterable[Version]) -> list[Version]:
     return later + sorted((one for one in releases if one < current), reverse=True)
 
 
+def _talos(it: Combination) -> list[Version]:
+    """Other Talos releases: of those that carry the same drivers, only the nearest."""
+    found: dict[tuple[object, ...], Version] = {}
+    for release in _by_distance(it.talos, drivers()):
+        row = drivers()[release]
+        found.setdefault((release.line, row["lts"], row["production"]), release)
+    return list(found.values())
+
+
 def _minors() -> set[Version]:
     ranges = kubernetes_ranges().values()
     lowest = min(low.minor for low, _ in ranges)
@@ -69,7 +78,7 @@ def _minors() -> set[Version]:
 def _values(it: Combination, pin: Pin) -> list[object]:
     """The other values that a pin may take, the nearest first."""
     if pin == "talos":
-        return list(_by_distance(it.talos, drivers()))
+        return list(_talos(it))
     if pin == "operator":
         return list(_by_distance(it.operator, operators()))
     if pin == "kubernetes":

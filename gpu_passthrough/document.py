@@ -20,7 +20,7 @@ _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fals
 _INT = re.compile(r"^[-+]?(0|[1-9][0-9]{0,17})$")
 _FLOAT = re.compile(r"^[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)([eE][-+]?[0-9]{1,3})?$")
 _LONG_INT = re.compile(r"^[-+]?[0-9]+$")
-MAX_NODES = 1_000_000
+MAX_NODES = 500_000
 """Aliases can grow a small file without bound; no stack needs as much as this."""
 MAX_DEPTH = 100
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -46,7 +46,7 @@ class Document:
 def _scalar(node: Any) -> Any:
     """The value of a scalar; quoted and block scalars are always text."""
     text: str = node.value
-    if node.style is not None:
+    if node.style:
         return text
     if text in _NULL:
         return None

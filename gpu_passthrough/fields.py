@@ -7,10 +7,13 @@ validator where a pattern cannot say enough. Validators raise ValueError with wo
 from __future__ import annotations
 
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
+
+Raw = dict[str, Any]
+"""A configuration, or a part of it, as plain values."""
 
 ENCRYPTED = "(encrypted in the stack file)"
 """Stands for a secret's value where only the file is read, without its key."""

@@ -12,9 +12,8 @@ from pydantic import ValidationError
 
 from gpu_passthrough import rules, wording
 from gpu_passthrough.config import Stack
+from gpu_passthrough.fields import Raw
 from gpu_passthrough.problems import ConfigurationError, Path, Problem
-
-Raw = dict[str, Any]
 
 ITEMS = frozenset({"nodes", "machines", "apps"})
 """Sections made of independent items: one that is wrong does not hide the others."""

@@ -14,9 +14,10 @@ from typing import Any
 
 from gpu_passthrough import document, stackfile
 from gpu_passthrough.config import NAMESPACE, Stack
+from gpu_passthrough.fields import Raw
 from gpu_passthrough.judging import judge
 from gpu_passthrough.problems import ConfigurationError, Problem
-from gpu_passthrough.stackfile import Raw, Source
+from gpu_passthrough.stackfile import Source
 
 PROJECT = FilePath(__file__).parent.parent
 DEFAULTS = "stacks/defaults.yaml"
@@ -28,11 +29,11 @@ BELOW = {
 """Where a stack starts higher up: the sections below it, whose defaults do not apply."""
 
 
-def merge(defaults: Any, own: Any) -> Any:
+def merge(common: Any, own: Any) -> Any:
     """Put a stack's own values over the defaults."""
-    if not (isinstance(defaults, dict) and isinstance(own, dict)):
+    if not (isinstance(common, dict) and isinstance(own, dict)):
         return own
-    merged = dict(defaults)
+    merged = dict(common)
     for key, value in own.items():
         if value is None and key in merged:
             del merged[key]
@@ -41,7 +42,7 @@ def merge(defaults: Any, own: Any) -> Any:
     return merged
 
 
-def _with_defaults(own: Raw, defaults: Raw) -> Raw:
+def _with_defaults(own: Raw, common: Raw) -> Raw:
     dropped = {
         below
         for start, sections in BELOW.items()
@@ -49,7 +50,7 @@ def _with_defaults(own: Raw, defaults: Raw) -> Raw:
         for below in sections
         if below not in own
     }
-    return dict(merge({k: v for k, v in defaults.items() if k not in dropped}, own))
+    return dict(merge({k: v for k, v in common.items() if k not in dropped}, own))
 
 
 def _defaults(folder: FilePath) -> tuple[Raw, Source, list[Problem]]:
@@ -61,6 +62,11 @@ def _defaults(folder: FilePath) -> tuple[Raw, Source, list[Problem]]:
     return values, Source(DEFAULTS, found.lines), found.problems
 
 
+def defaults(folder: FilePath = PROJECT) -> Raw:
+    """What the stacks of a folder share."""
+    return _defaults(folder)[0]
+
+
 def _locate(problems: Iterable[Problem], sources: list[Source]) -> list[Problem]:
     """Give each problem the file and line that its path has; the first source counts most."""
     located = []
@@ -68,17 +74,18 @@ def _locate(problems: Iterable[Problem], sources: list[Source]) -> list[Problem]
         exact = (one for one in sources if problem.path in one.lines)
         around = (one for one in sources if one.line(problem.path))
         source = next(exact, None) or next(around, None)
-        known = source is None or problem.file is not None
-        located.append(problem if known else problem.located(source.line, source.file))
+        if source is not None and problem.file is None:
+            problem = problem.located(source.line, source.file)
+        located.append(problem)
     return located
 
 
 def _judge(own: Raw, folder: FilePath, source: Callable[[], Source]) -> Stack:
     """Judge a stack's own values over the defaults; `source` is read only to place problems."""
-    defaults, shared, wrong = _defaults(folder)
+    common, shared, wrong = _defaults(folder)
     found: list[Problem] = []
     try:
-        stack = judge(_with_defaults(own, defaults))
+        stack = judge(_with_defaults(own, common))
     except ConfigurationError as error:
         found = _locate(error.problems, [source(), shared])
     if wrong or found:

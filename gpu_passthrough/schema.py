@@ -7,9 +7,11 @@ is allowed wherever a secret is.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from gpu_passthrough.config import NAMESPACE, Stack
+from gpu_passthrough.load import PROJECT, defaults
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SECURE = {
@@ -51,12 +53,41 @@ def _without_titles(schema: Any) -> Any:
     return {key: _without_titles(one) for key, one in keep.items()}
 
 
-def stack_file_schema() -> dict[str, Any]:
+def _closed(schema: Any) -> Any:
+    """Refuse names that a map's pattern does not allow; the generator leaves them open."""
+    if isinstance(schema, list):
+        return [_closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: _closed(one) for key, one in schema.items()}
+    return closed | {"additionalProperties": False} if "patternProperties" in schema else closed
+
+
+def _not_required(model: dict[str, Any], schema: dict[str, Any], given: Any) -> None:
+    """What the defaults give need not stand in a stack file."""
+    for choice in schema.get("anyOf", []):
+        _not_required(model, choice, given)
+    if "$ref" in schema:
+        _not_required(model, model["$defs"][schema["$ref"].rsplit("/", 1)[1]], given)
+    if not isinstance(given, dict):
+        return
+    needed = [key for key in schema.get("required", []) if key not in given]
+    if "required" in schema:
+        schema["required"] = needed
+    items = list(schema.get("patternProperties", {}).values())
+    for key, value in given.items():
+        part = schema.get("properties", {}).get(key)
+        for one in [part] if part else items:
+            _not_required(model, one, value)
+
+
+def stack_file_schema(folder: Path = PROJECT) -> dict[str, Any]:
     """The schema of a stack file: the project's keys with their prefix, other keys left alone.
 
-    No section is required, because defaults.yaml may give it.
+    Required is what a section needs and the defaults in the folder do not give.
     """
-    model = _without_titles(_with_secrets(Stack.model_json_schema(by_alias=True)))
+    model = _closed(_without_titles(_with_secrets(Stack.model_json_schema(by_alias=True))))
+    _not_required(model, model, defaults(folder))
     sections = {f"{NAMESPACE}:{key}": value for key, value in model["properties"].items()}
     config = {
         "type": "object",

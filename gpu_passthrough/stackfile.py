@@ -11,10 +11,8 @@ from typing import Any
 from gpu_passthrough import document, wording
 from gpu_passthrough.config import NAMESPACE
 from gpu_passthrough.document import Document
-from gpu_passthrough.fields import ENCRYPTED
+from gpu_passthrough.fields import ENCRYPTED, Raw
 from gpu_passthrough.problems import ConfigurationError, Path, Problem
-
-Raw = dict[str, Any]
 
 PREFIX = f"{NAMESPACE}:"
 FILE_KEYS = ("config", "environment", "encryptionsalt", "encryptedkey", "secretsprovider")
