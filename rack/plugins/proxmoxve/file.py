@@ -5,7 +5,6 @@ The id is `datastore:content/filename`; an import may put the node in front, `no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pulumi.provider.experimental.provider import PropertyDiffKind
@@ -24,7 +23,6 @@ REFUSED_OVERWRITE: Final = "refusing to override existing file"
 VISIBLE_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True)
 class File:
     """A file in a storage."""
 

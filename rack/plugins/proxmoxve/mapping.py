@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -22,7 +21,6 @@ MAP: Final[Fields] = (
 )
 
 
-@dataclass(frozen=True)
 class PciMapping:
     """A resource mapping of PCI devices."""
 

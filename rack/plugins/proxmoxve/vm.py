@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pulumi.provider.experimental.provider import PropertyDiffKind
@@ -21,7 +20,6 @@ from rack.plugins.proxmoxve.vmupdate import Change, grow
 PASSWORD: Final = "initialization.userAccount.password"  # noqa: S105 - a property's path
 
 
-@dataclass(frozen=True)
 class VmLegacy:
     """A QEMU virtual machine. Its id is the VM's number."""
 
