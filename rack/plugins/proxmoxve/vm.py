@@ -38,8 +38,7 @@ class VmLegacy:
         vm = {**inputs, "vmId": vm_id}
         vm["bootOrders"] = vm.get("bootOrders") or default_boot_order(vm)
         self._post(client, vm)
-        found = self._guard(context, vm, lambda: self._finish(client, vm))
-        return found or self._must_find(context, vm)
+        return self._settle(context, vm, lambda: self._finish(client, vm), as_made(vm))
 
     def _post(self, client: Client, vm: Plain) -> None:
         """Create the VM; raise partial creation when nobody waited until the task had ended."""
@@ -53,8 +52,7 @@ class VmLegacy:
         try:
             client.wait(upid, "VM create", vm["timeoutCreate"])
         except CancelledError as error:
-            outputs = {**vm, "started": False}
-            raise PartialCreationError(str(vm["vmId"]), outputs, vm, str(error)) from None
+            raise PartialCreationError(str(vm["vmId"]), as_made(vm), vm, str(error)) from None
 
     def _finish(self, client: Client, vm: Plain) -> None:
         power = Power(client, vm["nodeName"], vm["vmId"], vm)
@@ -69,25 +67,33 @@ class VmLegacy:
             if vm["reboot"]:
                 power.restart()
 
-    def _guard(self, context: Context, vm: Plain, action: Callable[[], None]) -> Found | None:
-        """Run what follows the VM's creation; report its failure together with the real VM."""
+    def _settle(
+        self, context: Context, vm: Plain, action: Callable[[], None], unread: Plain | None = None
+    ) -> Found:
+        """Run what follows the VM's creation, and read the VM.
+
+        A failure is reported together with what the VM really is by then; `unread` is reported
+        when the VM cannot be read either, and without it such a failure is an ordinary one.
+        """
         try:
             action()
+            return self._must_find(context, vm)
         except PluginError as error:
             found: Found | None = None
             with suppress(PluginError):
-                # What the VM is now; without the guest agent, which may be what failed.
+                # Without the guest agent, which may be what failed.
                 found = self._read(context, str(vm["vmId"]), vm, ask_agent=False)
-            outputs = found.outputs if found else {**vm, "started": False}
+            outputs = found.outputs if found else unread
+            if outputs is None:
+                raise
             raise PartialCreationError(str(vm["vmId"]), outputs, vm, str(error)) from error
-        return None
 
     def _must_find(self, context: Context, vm: Plain) -> Found:
         found = self.read(context, str(vm["vmId"]), vm)
         if found is None:
             raise PluginError(
-                f"VM {vm['vmId']} was created on node {vm['nodeName']}, but the API does not show"
-                " it. The token needs VM.Audit on /vms"
+                f"the API does not show VM {vm['vmId']} on node {vm['nodeName']}: it is gone, or"
+                " the token lacks VM.Audit on /vms"
             )
         return found
 
@@ -137,8 +143,7 @@ class VmLegacy:
         vm_id = int(resource_id)
         change = Change(context, vm_id, old, new)
         change.prepare()
-        found = self._guard(context, {**new, "vmId": vm_id}, change.apply)
-        return (found or self._must_find(context, {**new, "vmId": vm_id})).outputs
+        return self._settle(context, {**new, "vmId": vm_id}, change.apply).outputs
 
     def delete(self, context: Context, resource_id: str, state: Plain) -> None:
         """Switch the VM off and remove it with its disks."""
@@ -173,6 +178,11 @@ class VmLegacy:
         if cloudinit.is_masked(password):
             kept.pop(PASSWORD, None)
         return kept
+
+
+def as_made(vm: Plain) -> Plain:
+    """Return what a VM is between its creation and its start, as far as its inputs tell."""
+    return {**vm, "started": False}
 
 
 def _features(hotplug: Any) -> list[str]:

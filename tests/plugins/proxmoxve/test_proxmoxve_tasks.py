@@ -57,3 +57,11 @@ def test_cancelling_ends_other_waits_plainly(engine: Engine, fake: FakePve) -> N
     run(engine.provider.cancel())
     with pytest.raises(CancelledError):
         engine.create(FILE, IMAGE)
+
+
+def test_cancelling_the_wait_for_an_agent_keeps_the_vm(engine: Engine, fake: FakePve) -> None:
+    timer = threading.Timer(0.3, lambda: run(engine.provider.cancel()))
+    timer.start()
+    with pytest.raises(PartialCreationError, match="cancelled") as caught:
+        engine.create(VM, {**GPU_VM, "agent": {"enabled": True}})
+    assert caught.value.outputs["started"] is True

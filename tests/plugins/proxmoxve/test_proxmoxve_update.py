@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rack.plugins.contract import PartialCreationError, Plain, PluginError
+from rack.plugins.proxmoxve.client import ApiError
 from tests.plugins.proxmoxve.driver import Engine
 from tests.plugins.proxmoxve.fakepve import FakePve
 from tests.plugins.proxmoxve.inputs import GPU_VM, VM, changed
@@ -75,3 +76,10 @@ def test_a_failed_update_reports_the_vm_as_it_is(engine: Engine, fake: FakePve) 
     with pytest.raises(PartialCreationError) as caught:
         engine.update(VM, resource_id, state, changed(machine="pc"))
     assert (caught.value.outputs["machine"], caught.value.outputs["started"]) == ("pc", False)
+
+
+def test_an_update_of_a_vm_that_is_gone_reports_no_vm(engine: Engine, fake: FakePve) -> None:
+    resource_id, state = engine.create(VM, GPU_VM)
+    fake.vms.clear()
+    with pytest.raises(ApiError, match="111.conf' does not exist"):
+        engine.update(VM, resource_id, state, changed(machine="pc"))
