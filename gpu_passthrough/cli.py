@@ -1,6 +1,7 @@
 """The commands of `python -m gpu_passthrough`.
 
-Exit codes: 0 fine, 2 refused; what cannot be read is refused as well.
+Exit codes: 0 fine, 2 refused; a stack file that cannot be read is refused as well. A cluster that
+cannot be read is 1.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gpu_passthrough.placement import Plan
 from gpu_passthrough.problems import ConfigurationError, Problem, where
 
 REFUSED = 2
+UNREADABLE = 1
 DEFAULT_STACK = "dev"
 
 app = typer.Typer(
@@ -148,6 +150,16 @@ def overview(
 ) -> None:
     """Show a cluster's nodes, their GPUs and the pods that hold them."""
     # Its client is slow to import, and only this command needs it.
+    from kubernetes.client import ApiException
+    from kubernetes.config import ConfigException
+    from urllib3.exceptions import HTTPError
+
     from gpu_passthrough import overview as cluster
 
-    cluster.show(cluster.collect(str(FilePath(kubeconfig).expanduser())), Console())
+    try:
+        found = cluster.collect(str(FilePath(kubeconfig).expanduser()))
+    except (ApiException, ConfigException, HTTPError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        typer.echo(f"The cluster of {kubeconfig} cannot be read: {reason}", err=True)
+        raise typer.Exit(UNREADABLE) from None
+    cluster.show(found, Console())

@@ -1,11 +1,13 @@
 """Turns a configuration's plain values into the model, or into all of its problems.
 
-One mistake does not hide the others: a misspelt key is judged as the nearest known one, a wrong
-item is left out, and every rule that does not need what is wrong is still applied.
+One mistake does not hide the others. A misspelt key is judged as the nearest known one; a wrong
+value is left out with as little around it as possible, and every rule that does not need what is
+wrong is still applied.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,21 +17,18 @@ from gpu_passthrough.config import Stack
 from gpu_passthrough.fields import Raw
 from gpu_passthrough.problems import ConfigurationError, Path, Problem
 
-ITEMS = frozenset({"nodes", "machines", "apps"})
-"""Sections made of independent items: one that is wrong does not hide the others."""
-PLACEHOLDER = {"gpuOperator": {"version": "v0.0.0"}}
-"""Stands for a required section that cannot be read; no rule that reads it is applied."""
-
-
-def _respell(raw: Raw, path: Path) -> None:
-    """Judge the rest as if a misspelt key were the nearest known one; otherwise without it."""
-    holder: Any = raw
-    for step in path[:-1]:
-        holder = holder[step]
-    value = holder.pop(path[-1])
-    near = wording.nearest_key(str(path[-1]), wording.keys_at(path[:-1]))
-    if near is not None and near not in holder:
-        holder[near] = value
+STAND_INS: dict[Path, Any] = {
+    ("cluster", "name"): "stand-in",
+    ("cluster", "endpoint"): "https://stand-in:6443",
+    ("cluster", "talosVersion"): "v1.13.9",
+    ("cluster", "kubernetesVersion"): "v1.34.0",
+    ("proxmox", "endpoint"): "https://stand-in:8006",
+    ("proxmox", "network", "dns"): ["9.9.9.9"],
+    ("gpuOperator", "version"): "v26.3.1",
+    ("gpuOperator",): {"version": "v26.3.1"},
+}
+"""Values with which the rest can be judged, where a required one is wrong. What a rule then finds
+about such a value is not reported."""
 
 
 def _copy(value: Any) -> Any:
@@ -38,39 +37,109 @@ def _copy(value: Any) -> Any:
     return [_copy(one) for one in value] if isinstance(value, list) else value
 
 
-def _known_keys_only(raw: Raw) -> tuple[Raw, list[Problem], list[Any]]:
-    """The configuration with its unknown keys respelt or removed, and what is wrong besides."""
-    raw = _copy(raw)
+def _holder(raw: Raw, path: Path) -> Any:
+    """What holds the last step of a path; None where that is gone already."""
+    found: Any = raw
+    for step in path[:-1]:
+        try:
+            found = found[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return found
+
+
+def _errors(raw: Raw) -> list[Any]:
+    try:
+        Stack.model_validate(raw, by_alias=True, by_name=False)
+    except ValidationError as error:
+        return error.errors(include_url=False)
+    return []
+
+
+def _respell(raw: Raw, path: Path) -> None:
+    """Judge the rest as if a misspelt key were the nearest known one; otherwise without it."""
+    holder = _holder(raw, path)
+    value = holder.pop(path[-1])
+    near = wording.nearest_key(str(path[-1]), wording.keys_at(path[:-1]))
+    if near is not None and near not in holder:
+        holder[near] = value
+
+
+def _respell_all(raw: Raw) -> tuple[list[Problem], list[Any]]:
+    """Leave known keys only; gives the unknown ones, and the errors that remain."""
     unknown: list[Problem] = []
     while True:
-        try:
-            Stack.model_validate(raw, by_alias=True, by_name=False)
-        except ValidationError as error:
-            errors = error.errors(include_url=False)
-            extra = [one for one in errors if one["type"] == "extra_forbidden"]
-            if not extra:
-                return raw, unknown, errors
-            for one in extra:
-                unknown.append(wording.problem(one))
-                _respell(raw, tuple(one["loc"]))
-        else:
-            return raw, unknown, []
+        errors = _errors(raw)
+        extra = [one for one in errors if one["type"] == "extra_forbidden"]
+        if not extra:
+            return unknown, errors
+        for one in extra:
+            unknown.append(wording.problem(one))
+            _respell(raw, tuple(one["loc"]))
+
+
+def _can_go(path: Path) -> bool:
+    """Whether a stack is complete without what stands at a path: an item, or what has a default."""
+    if isinstance(path[-1], int):
+        return True
+    field = wording.field_at(path)
+    return field is None or not field.is_required()
+
+
+def _leave_out(raw: Raw, path: Path) -> None:
+    """Take away what is wrong, with as little around it as possible."""
+    for length in range(len(path), 0, -1):
+        part = path[:length]
+        holder = _holder(raw, part)
+        if part in STAND_INS and isinstance(holder, dict):
+            holder[part[-1]] = _copy(STAND_INS[part])
+            return
+        if _can_go(part):
+            if isinstance(holder, dict):
+                holder.pop(part[-1], None)
+            elif isinstance(holder, list) and isinstance(part[-1], int):
+                del holder[part[-1] : part[-1] + 1]
+            return
+
+
+def _last_first(path: Path) -> list[tuple[bool, int, str]]:
+    """Orders later list positions first, so that earlier ones keep theirs."""
+    return [(isinstance(s, str), -s if isinstance(s, int) else 0, str(s)) for s in path]
+
+
+def _paths(errors: Iterable[Any]) -> list[Path]:
+    """Where the errors are."""
+    paths: set[Path] = {tuple(step for step in one["loc"] if step != "[key]") for one in errors}
+    return sorted(paths, key=_last_first)
 
 
 def _sound_part(raw: Raw, errors: list[Any]) -> tuple[Stack, rules.Soundness]:
-    """What can be judged in spite of errors: without the wrong items and sections."""
-    raw, broken, partial = _copy(raw), set(), set()
-    for path in {tuple(error["loc"]) for error in errors}:
-        section = str(path[0])
-        if section in ITEMS and len(path) > 1:
-            partial.add(section)
-            raw[section].pop(path[1], None)
-        else:
-            broken.add(section)
-            raw.pop(section, None)
-    return Stack.model_validate(PLACEHOLDER | raw), rules.Soundness(
-        frozenset(broken), frozenset(partial)
+    """What can be judged in spite of errors."""
+    touched = {str(path[0]) for path in _paths(errors)}
+    while errors:
+        for path in _paths(errors):
+            _leave_out(raw, path)
+        errors = _errors(raw)
+    stack = Stack.model_validate(raw, by_alias=True, by_name=False)
+    return stack, rules.Soundness(frozenset(touched - set(raw)), frozenset(touched))
+
+
+def _touches(problem: Problem, wrong: list[Path]) -> bool:
+    """Whether a problem is about something that was left out or stood in for."""
+    sides = (problem.path, *problem.also)
+    return any(
+        side[: len(path)] == path or path[: len(side)] == side for side in sides for path in wrong
     )
+
+
+def _all_problems(raw: Raw) -> list[Problem]:
+    """Everything that is wrong with values that are not a stack as they stand."""
+    raw = _copy(raw)
+    unknown, errors = _respell_all(raw)
+    wrong = _paths(errors)
+    stack, soundness = _sound_part(raw, errors)
+    found = [one for one in rules.judge(stack, soundness) if not _touches(one, wrong)]
+    return unknown + [wording.problem(error) for error in errors] + found
 
 
 def judge(raw: Raw) -> Stack:
@@ -78,12 +147,7 @@ def judge(raw: Raw) -> Stack:
     try:
         stack = Stack.model_validate(raw, by_alias=True, by_name=False)
     except ValidationError:
-        known, problems, errors = _known_keys_only(raw)
-        problems += [wording.problem(error) for error in errors]
-        stack, soundness = _sound_part(known, errors)
-        problems += rules.judge(stack, soundness)
-    else:
-        problems = rules.judge(stack)
-    if problems:
+        raise ConfigurationError(_all_problems(raw)) from None
+    if problems := rules.judge(stack):
         raise ConfigurationError(problems)
     return stack

@@ -150,7 +150,8 @@ def _bound(path: Path, error: Error) -> str:
 
 
 def _length(path: Path, error: Error) -> str:
-    return f"{echo(error['input'], path)} is too short; at least one entry is needed."
+    what = "text" if error["type"] == "string_too_short" else "entry"
+    return f"This is empty; at least one {what} is needed."
 
 
 def _value_error(path: Path, error: Error) -> str:
@@ -195,5 +196,5 @@ def problem(error: Error) -> Problem:
         return Problem(path, text, rule="value", fix="Keep only secrets encrypted.")
     message = WORDS.get(error["type"], _kind)(path, error)
     field = field_at(path)
-    fix = (field.description or "") if field and not is_key else ""
-    return Problem(path, ("As a name, " if is_key else "") + message, rule="value", fix=fix)
+    why = (field.description or "") if field and not is_key else ""
+    return Problem(path, ("As a name, " if is_key else "") + message, rule="value", why=why)

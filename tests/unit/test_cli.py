@@ -80,3 +80,9 @@ def test_plan_refuses_what_does_not_fit(stack: Path) -> None:
     result = RUN.invoke(commands, ["plan", write(stack, values)])
     assert result.exit_code == 2
     assert "90000 MiB asked" in result.output
+
+
+def test_overview_of_a_cluster_that_cannot_be_read(tmp_path: Path) -> None:
+    result = RUN.invoke(commands, ["overview", "--kubeconfig", str(tmp_path / "none")])
+    assert result.exit_code == 1
+    assert "cannot be read" in result.output

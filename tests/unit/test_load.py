@@ -75,6 +75,33 @@ def test_a_wrong_node_does_not_hide_what_is_wrong_with_the_others(tmp_path: Path
     assert rules == {"vm-id-duplicate", "missing-key", "value"}
 
 
+def test_a_wrong_value_hides_as_little_as_possible(tmp_path: Path) -> None:
+    values = changed({"nodes": {"k8s-worker-2": {"vmId": 121, "address": "192.168.20.20"}}})
+    values["nodes"]["k8s-worker-2"]["gpus"][0]["path"] = "02:00.0"
+    values["cluster"]["name"] = "Not A Name"
+    values["cluster"]["talosVersion"] = "v1.11.0"
+    values["gpuOperator"] = {"version": "latest", "driver": {"enabled": True}}
+    found = [one.rule for one in refused(write(tmp_path, stack_text(values)))]
+    rules = ["vm-id-duplicate", "address-duplicate", "operator-on-talos", "value", "value", "value"]
+    assert sorted(map(str, found)) == sorted(rules)
+
+
+def test_what_was_stood_in_for_is_not_judged(tmp_path: Path) -> None:
+    for key in ("talosVersion", "kubernetesVersion", "endpoint"):
+        values = changed({"cluster": {"talosVersion": "v1.14.0-rc.1", key: "nonsense"}})
+        (problem,) = refused(write(tmp_path, stack_text(values)))
+        assert where(problem.path) == f"cluster.{key}"
+
+
+def test_many_wrong_entries_of_a_list(tmp_path: Path) -> None:
+    values = changed()
+    first = values["nodes"]["k8s-worker-1"]["gpus"][0]
+    cards = [{**first, "path": "wrong" if n % 2 else f"0000:{n + 16}:00"} for n in range(14)]
+    values["nodes"]["k8s-worker-1"]["gpus"] = cards
+    found = refused(write(tmp_path, stack_text(values)))
+    assert [one.path[3] for one in found] == [1, 3, 5, 7, 9, 11, 13]
+
+
 def test_a_missing_key_points_at_what_lacks_it(tmp_path: Path) -> None:
     values = changed()
     del values["nodes"]["k8s-worker-1"]["gpus"][0]["iommuGroup"]
