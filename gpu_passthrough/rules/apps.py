@@ -156,20 +156,19 @@ def sharing(stack: Stack) -> Iterator[Problem]:
 
 def unknown_product(stack: Stack) -> Iterator[Problem]:
     """A product label in a selector is one that a card of the stack gets."""
-    offers = planning.offers(stack)
-    known = sorted({v for o in offers for key, v in o.kind.labels if key == gfd.PRODUCT})
+    labels = [dict(offer.kind.labels).get(gfd.PRODUCT) for offer in planning.offers(stack)]
+    known = sorted({label for label in labels if label})
     for name, app in stack.apps.items():
         wanted = app.node_selector.get(gfd.PRODUCT)
-        if wanted is None or wanted in known or not offers:
+        # Where a node's label cannot be told, this rule cannot say that no card gets it.
+        if wanted is None or wanted in known or not known or None in labels:
             continue
         near = difflib.get_close_matches(wanted, known, n=1, cutoff=0)
         yield Problem(
             ("apps", name, "nodeSelector", gfd.PRODUCT),
             f"App {name} selects {gfd.PRODUCT}={wanted}, a label that no card of the stack gets.",
             why="GFD makes the label from the name that the driver gives; the pod stays Pending.",
-            fix=f"The nearest label is {near[0]}."
-            if near
-            else "No label is known for these cards.",
+            fix=f"The nearest label is {near[0]}.",
         )
 
 
@@ -208,6 +207,8 @@ def _misfit(stack: Stack, plan: Plan, placed: Placed, app: App) -> Problem:
     fix = "Ask for less, free a card, or add one."
     if key == "strategy":
         fix = "Use strategy Recreate: the old pod gives its card back before the new one starts."
+    elif app.node_selector.keys() & planning.COMPUTED:
+        fix = "Select a node whose cards do, for example by kubernetes.io/hostname."
     elif not plan.offers and any(m.role == "controlplane" for m in stack.gpu_nodes.values()):
         fix = "Let pods run there: cluster.scheduleOnControlPlanes: true."
     return Problem(("apps", name, key), text + free, why=why, fix=fix)

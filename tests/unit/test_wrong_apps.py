@@ -205,3 +205,13 @@ def test_cuda_of_an_image_and_the_driver() -> None:
         }
     )
     assert "app-cuda-driver" in rules(values)
+
+
+def test_a_label_that_cannot_be_told_is_said_to_be_so() -> None:
+    values = only_card("GTX 980")
+    values["apps"][ML]["nodeSelector"] = {"nvidia.com/gpu.product": "NVIDIA-GeForce-GTX-980"}
+    problem = the_problem(values)
+    assert "cannot be told" in problem.why
+    assert "kubernetes.io/hostname" in problem.fix
+    values["apps"][ML]["nodeSelector"] = {"kubernetes.io/hostname": "k8s-worker-1"}
+    assert problems(values) == []
