@@ -109,6 +109,11 @@ def test_deleting_what_is_not_there_is_an_error() -> None:
         ("machine: {kernl: {}}", "machine.kernl"),
         ("machine: {install: {imag: x}}", "machine.install.imag"),
         ("machine: {kernel: {modules: [{nam: nvidia}]}}", r"machine.kernel.modules\[0\].nam"),
+        ("machine: {install: []}", "machine.install"),
+        ("machine: {certSANs: {}}", "machine.certSANs"),
+        ("machine: {install: {wipe: 1}}", "machine.install.wipe"),
+        ("machine: {features: {kubePrism: {port: x}}}", "machine.features.kubePrism.port"),
+        ("machine: {nodeLabels: {a: [x]}}", "machine.nodeLabels.a"),
         ("apiVersion: v1alpha1\nkind: HostnameConfig\nhost: x\n", "host"),
         ("apiVersion: v1alpha1\nkind: Nope\n", "Nope.*not registered"),
         ("kind: HostnameConfig\nhostname: x\n", "missing apiVersion"),
@@ -127,6 +132,12 @@ def test_what_talos_cannot_read_is_refused_by_name(text: str, named: str) -> Non
 def test_keys_below_free_form_values_are_free() -> None:
     changed = machine("machine: {kubelet: {extraConfig: {anything: {goes: 1}}}}")
     assert changed["kubelet"]["extraConfig"] == {"anything": {"goes": 1}}
+
+
+def test_an_absent_value_and_a_number_for_a_word_are_fine() -> None:
+    changed = machine("machine: {install: null, nodeLabels: {a: 7}}")
+    assert changed["install"] == MAIN["machine"]["install"]
+    assert changed["nodeLabels"]["a"] == 7
 
 
 def test_errors_never_quote_values() -> None:

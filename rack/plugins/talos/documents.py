@@ -18,6 +18,13 @@ TABLES: Final = Path(__file__).parents[2] / "world" / "data"
 MAIN_KEYS: Final = ("machine", "cluster", "debug", "persist")
 """Any of these makes a document without a kind the main one."""
 COMMON_KEYS: Final = frozenset({"apiVersion", "kind"})
+UNKNOWN_KEY: Final = "unknown keys found during decoding"
+WRONG_TYPE: Final = "cannot unmarshal a value of this type into"
+SCALARS: Final[Mapping[str, tuple[type, ...]]] = {
+    # A word such as `yes` is a boolean where Talos wants one.
+    "bool": (bool, str),
+    "int": (int,),
+}
 _TYPE: Final = re.compile(r"(?P<name>.*?)!?(?:@(?P<since>[\d.]+))?")
 
 
@@ -59,21 +66,22 @@ def require_mapping(document: Any, origin: str) -> None:
 def check(document: Mapping[str, Any], origin: str) -> None:
     """Refuse a document of an unknown kind or with unknown keys.
 
-    Raises `PluginError`: names the kind or all unknown keys by their paths.
+    Raises `PluginError`: names the kind, or all unknown keys or wrong values by their paths.
     """
     kind = document.get("kind")
     if kind is None:
         _require_main(document, origin)
-        unknown = list(_unknown(document, "Config", ""))
+        problems = list(_problems(document, "Config", ""))
     elif "apiVersion" not in document:
         raise PluginError(f"{origin}: missing apiVersion in the document of kind {kind}")
     elif f"document {kind}" not in _types():
         raise PluginError(f"{origin}: {kind!r} {document['apiVersion']!r}: not registered")
     else:
         own = {name: value for name, value in document.items() if name not in COMMON_KEYS}
-        unknown = list(_unknown(own, f"document {kind}", ""))
-    if unknown:
-        raise PluginError(f"{origin}: unknown keys found during decoding: {', '.join(unknown)}")
+        problems = list(_problems(own, f"document {kind}", ""))
+    for what in (UNKNOWN_KEY, WRONG_TYPE):
+        if paths := [path for path, problem in problems if problem == what]:
+            raise PluginError(f"{origin}: {what}: {', '.join(paths)}")
 
 
 def _require_main(document: Mapping[str, Any], origin: str) -> None:
@@ -84,22 +92,34 @@ def _require_main(document: Mapping[str, Any], origin: str) -> None:
         )
 
 
-def _unknown(value: Any, kind: str, path: str) -> Iterator[str]:
-    """Find the paths of keys that the type `kind` does not have."""
-    if kind.startswith("[") and isinstance(value, list):
+def _problems(value: Any, kind: str, path: str) -> Iterator[tuple[str, str]]:
+    """Find the paths of unknown keys and of values that the type `kind` cannot hold."""
+    if value is None or kind == "any":
+        return
+    if not isinstance(value, _shape(kind)):
+        yield path, WRONG_TYPE
+    elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _unknown(item, kind[1:-1], f"{path}[{index}]")
-    elif kind.startswith("{") and isinstance(value, dict):
-        for name, item in value.items():
-            yield from _unknown(item, kind[1:-1], f"{path}.{name}")
-    elif kind in _types() and isinstance(value, dict):
-        keys = _types()[kind]
+            yield from _problems(item, kind[1:-1], f"{path}[{index}]")
+    elif isinstance(value, dict):
+        keys = _types().get(kind)
         for name, item in value.items():
             below = f"{path}.{name}" if path else str(name)
-            if name in keys:
-                yield from _unknown(item, keys[name], below)
+            if keys is None:
+                yield from _problems(item, kind[1:-1], below)
+            elif name in keys:
+                yield from _problems(item, keys[name], below)
             else:
-                yield below
+                yield below, UNKNOWN_KEY
+
+
+def _shape(kind: str) -> tuple[type, ...]:
+    """Return the Python types of values that Talos reads into a type."""
+    if kind.startswith("["):
+        return (list,)
+    if kind.startswith("{") or kind in _types():
+        return (dict,)
+    return SCALARS.get(kind, (str, int, float, bool))
 
 
 @cache
