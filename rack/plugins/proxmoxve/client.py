@@ -66,6 +66,11 @@ class ApiError(PluginError):
 class TaskError(PluginError):
     """A task of the host that ended with something other than OK."""
 
+    @property
+    def gone(self) -> bool:
+        """Whether the task failed because what it worked on is not there."""
+        return any(text in str(self) for text in GONE_TEXTS)
+
 
 class CancelledError(PluginError):
     """The engine or the user asked to stop while the host was still at work."""

@@ -121,7 +121,7 @@ class File:
         try:
             upid: Any = client.delete(volume_path(node, volume))
             client.wait(upid, "file deletion", INPUTS["uploadTimeout"].default)
-        except ApiError as error:
+        except (ApiError, TaskError) as error:
             if not error.gone:
                 raise
 

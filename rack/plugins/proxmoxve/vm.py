@@ -158,11 +158,9 @@ class VmLegacy:
                 **{"destroy-unreferenced-disks": state["deleteUnreferencedDisksOnDestroy"]},
             )
             context.client.wait(upid, "VM delete", state["timeoutStopVm"])
-        except ApiError as error:
-            if not error.gone:
-                raise
-        except TaskError as error:
-            if "does not exist" not in str(error):
+        except (ApiError, TaskError) as error:
+            # Something else may be what does not exist, a storage for example.
+            if not error.gone or _resource_of(context.client, vm_id):
                 raise
 
     def refine(self, kinds: Kinds, old: Plain, new: Plain) -> Kinds:
@@ -211,8 +209,9 @@ def _format_of(client: Client, node: str) -> disks.FormatOf:
         try:
             return str(client.get(volume_path(node, volume)).get("format") or "") or None
         except ApiError as error:
-            if error.gone or error.status in (400, 501):
-                return None
-            raise
+            if error.status in (401, 403):
+                raise
+            # The volume is gone, or the storage cannot tell: no reason to hide the VM.
+            return None
 
     return ask

@@ -13,10 +13,10 @@ from textwrap import dedent
 
 import pytest
 
-from tests.plugins.proxmoxve.fakepve import FakePve, serving
+from rack.world.faults import Fault
+from tests.plugins.proxmoxve.rackhost import RackHost, rack_host
 
 PLUGINS = Path(__file__).parents[3] / "rack/plugins/bin"
-TOKEN = "root@pam!t=00000000-0000-4000-8000-00000000c0de"
 PROGRAM = """
     import pulumi
     import pulumi_proxmoxve as pve
@@ -108,13 +108,13 @@ class Stack:
 
 
 @pytest.fixture
-def host() -> Iterator[FakePve]:
-    with serving() as fake:
-        yield fake
+def host(tmp_path: Path) -> Iterator[RackHost]:
+    with rack_host(tmp_path / "rack") as running:
+        yield running
 
 
 @pytest.fixture
-def stack(host: FakePve, tmp_path: Path) -> Stack:
+def stack(host: RackHost, tmp_path: Path) -> Stack:
     missing = [name for name in ("pulumi", "pulumi-language-python") if not shutil.which(name)]
     assert not missing, f"not on PATH: {', '.join(missing)}; `make test` brings them"
     (tmp_path / "state").mkdir()
@@ -132,16 +132,18 @@ def stack(host: FakePve, tmp_path: Path) -> Stack:
     made = Stack(tmp_path, environment)
     made.do("stack", "init", "dev")
     made.do("config", "set", "endpoint", host.endpoint)
-    made.do("config", "set", "--secret", "token", TOKEN)
+    made.do("config", "set", "--secret", "token", host.token)
     return made
 
 
 @pytest.mark.e2e
-def test_up_preview_refresh_destroy(stack: Stack, host: FakePve) -> None:
+def test_up_preview_refresh_destroy(stack: Stack, host: RackHost) -> None:
     stack.do("preview", "--non-interactive")
-    assert host.requests == []
+    with host.rack.lock() as world:
+        assert (world.tasks, world.mappings) == ([], {})
     stack.do("up", "--yes", "--skip-preview")
-    assert host.vms[111]["hostpci0"] == "mapping=gpu0,pcie=1,rombar=1,x-vga=0"
+    with host.rack.lock() as world:
+        assert world.vm(111).passed == ["0000:01:00.0", "0000:01:00.1"]
     assert "hunter2" not in json.dumps(stack.resources())
     stack.do("preview", "--expect-no-changes")
     stack.do("refresh", "--yes", "--expect-no-changes")
@@ -149,24 +151,29 @@ def test_up_preview_refresh_destroy(stack: Stack, host: FakePve) -> None:
     stack.do("config", "set", "cores", "4")
     stack.do("config", "set", "agent", "true")
     text = stack.do("up", "--yes", "--skip-preview")
-    assert host.vms[111]["cores"] == 4
     assert "timeout while waiting for the QEMU agent on VM 111" in text
+    with host.rack.lock() as world:
+        assert world.vm(111).config["cores"] == "4"
     stack.do("destroy", "--yes", "--skip-preview")
-    assert (host.vms, host.mappings, host.files) == ({}, {}, {})
+    with host.rack.lock() as world:
+        volumes = [s.volumes for s in world.host("pve").storages.values()]
+        assert (world.vms, world.mappings, volumes) == ({}, {}, [{}, {}])
 
 
 @pytest.mark.e2e
-def test_a_vm_that_does_not_start_stays_in_the_state(stack: Stack, host: FakePve) -> None:
-    host.start_fails_with = "PCI device '0000:01:00.0' already in use by VMID '112'"
+def test_a_vm_that_does_not_start_stays_in_the_state(stack: Stack, host: RackHost) -> None:
+    with host.rack.lock() as world:
+        world.faults.faults.append(Fault(step="qmstart", message="no luck", times=1))
     failed = stack.run("up", "--yes", "--skip-preview")
     assert failed.returncode != 0
-    assert "VM start failed: PCI device '0000:01:00.0' already in use" in failed.stdout
+    assert "VM start failed: no luck" in failed.stdout
     assert "Traceback" not in failed.stdout + failed.stderr
     assert "hunter2" not in failed.stdout + failed.stderr
     assert stack.resources()["machine"]["id"] == "111"
-    host.start_fails_with = None
     stack.do("up", "--yes", "--skip-preview")
-    assert host.running == {111}
+    with host.rack.lock() as world:
+        assert world.vm(111).is_running
     stack.do("preview", "--expect-no-changes")
     stack.do("destroy", "--yes", "--skip-preview")
-    assert host.vms == {}
+    with host.rack.lock() as world:
+        assert world.vms == {}
