@@ -1,0 +1,132 @@
+"""The command line of the simulated rack."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from rack import launch
+from rack.process import AlreadyRunningError, resident_mib, running_pid
+from rack.settings import Settings, SettingsError
+from rack.sockets import PortInUseError
+from rack.token import read_token
+
+cli = typer.Typer(
+    help="The simulated rack: a Proxmox host, Talos machines and NVIDIA cards that are not there.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+NOT_RUNNING = 3
+"""Exit status of `status` where no rack runs, as for a service of the system."""
+
+
+@cli.command()
+def up() -> None:
+    """Start the rack, or find that it runs; go on from where it was."""
+    settings = _settings()
+    started = launch.start(settings)
+    word = "started" if started else "runs already"
+    typer.echo(f"The simulated rack {word}: Proxmox {settings.proxmox_url}")
+
+
+@cli.command()
+def stop() -> None:
+    """Stop the rack. Its VMs go on when it starts again."""
+    stopped = launch.stop(_settings())
+    typer.echo("The simulated rack is stopped." if stopped else "No simulated rack runs.")
+
+
+@cli.command()
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Show whether the rack runs, and what its VMs are doing."""
+    settings = _settings()
+    found = _status(settings)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    elif found["running"]:
+        _print(found)
+    else:
+        typer.echo(f"No simulated rack runs ({settings.home}). `python -m rack up` starts it.")
+    if not found["running"]:
+        raise typer.Exit(NOT_RUNNING)
+
+
+def _status(settings: Settings) -> dict[str, Any]:
+    pid = running_pid(settings)
+    if pid is None:
+        return {"running": False, "home": str(settings.home)}
+    return {
+        "running": True,
+        "home": str(settings.home),
+        "resident_mib": resident_mib(pid),
+        **(launch.about(settings) or {"pid": pid, "answers": False}),
+    }
+
+
+def _print(found: dict[str, Any]) -> None:
+    console = Console()
+    if found.get("answers") is False:
+        console.print(f"The simulated rack (process {found['pid']}) runs but does not answer.")
+        return
+    console.print(
+        f"The simulated rack runs: process {found['pid']}, {found['resident_mib']} MiB,"
+        f" Proxmox {found['proxmox']}"
+    )
+    table = Table("VM", "Name", "Host", "Power", "Talos", "Address", "PCI functions")
+    for vm in found["vms"]:
+        texts = (vm["vmid"], vm["name"], vm["node"], vm["status"], vm["machine"], vm["address"])
+        table.add_row(*map(str, texts), "\n".join(vm["pci"]))
+    console.print(table)
+
+
+@cli.command()
+def env() -> None:
+    """Print the environment for a shell: eval "$(python -m rack env)"."""
+    settings = _settings()
+    read_token(settings)
+    typer.echo(launch.shell_environment(settings))
+
+
+@cli.command()
+def serve(
+    ready_descriptor: Annotated[int, typer.Option(hidden=True)] = -1,
+) -> None:
+    """Be the rack in the foreground until interrupted."""
+    # Imported here: the other commands start faster without the servers.
+    from rack import daemon
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+
+    def tell() -> None:
+        if ready_descriptor >= 0:
+            os.write(ready_descriptor, b"ready\n")
+            os.close(ready_descriptor)
+
+    daemon.serve(_settings(), tell)
+
+
+def _settings() -> Settings:
+    return Settings.from_environment()
+
+
+def main() -> None:
+    """Run a command; what a person can mend is one message, not a traceback."""
+    try:
+        cli()
+    except (AlreadyRunningError, PortInUseError, SettingsError, launch.LaunchError) as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        typer.echo(f"error: the simulated rack: {error.strerror or error}{where}", err=True)
+        sys.exit(1)

@@ -1,0 +1,141 @@
+"""Starting and stopping the daemon from another process."""
+
+from __future__ import annotations
+
+import os
+import select
+import shlex
+import signal
+import subprocess
+import sys
+from typing import Final
+
+import requests
+
+from rack.files import private_folder
+from rack.process import running_pid, wait_until_gone
+from rack.settings import CHECKOUT, Settings
+
+READY_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 60.0
+SHOWN_LINES: Final = 15
+
+
+class LaunchError(Exception):
+    """The daemon did not start or stop; the message says why and what to do."""
+
+
+def start(settings: Settings) -> bool:
+    """Start the daemon and wait until it answers; False when it ran already.
+
+    Raises:
+        LaunchError: it cannot start, with what it said last.
+    """
+    if running_pid(settings) is not None:
+        return False
+    try:
+        private_folder(settings.home)
+        log = settings.log_file.open("ab", opener=_private)
+    except OSError as error:
+        raise LaunchError(
+            f"cannot write the simulated rack's home {settings.home}: {error.strerror}. Make room"
+            " or correct its permissions, or set RACK_HOME to another folder"
+        ) from None
+    begin = log.tell()
+    heard, said = os.pipe()
+    with log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rack", "serve", "--ready-descriptor", str(said)],
+            cwd=CHECKOUT,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[said],
+            start_new_session=True,
+        )
+    os.close(said)
+    try:
+        _await_ready(settings, process, heard, begin)
+    finally:
+        os.close(heard)
+    return True
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _await_ready(
+    settings: Settings, process: subprocess.Popen[bytes], heard: int, begin: int
+) -> None:
+    """Read what the daemon says through its pipe: a word when it is ready, nothing when it died."""
+    ready, _, _ = select.select([heard], [], [], READY_SECONDS)
+    if ready and os.read(heard, 16):
+        return
+    if not ready:
+        process.terminate()
+        raise LaunchError(
+            f"the simulated rack did not answer within {READY_SECONDS:g} s and was ended."
+            f" {_last_lines(settings, begin)}"
+        )
+    code = process.wait()
+    if code == 0 and running_pid(settings) is not None:
+        return  # somebody else started one at the same moment
+    raise LaunchError(f"the simulated rack did not start. {_last_lines(settings, begin)}")
+
+
+def _last_lines(settings: Settings, begin: int) -> str:
+    with settings.log_file.open("rb") as log:
+        log.seek(begin)
+        lines = log.read().decode(errors="replace").strip().splitlines()
+    if not lines:
+        return f"It said nothing in {settings.log_file}."
+    return "\n".join([f"From {settings.log_file}:", *lines[-SHOWN_LINES:]])
+
+
+def stop(settings: Settings) -> bool:
+    """Stop the daemon and wait until it is gone; False when none ran.
+
+    Raises:
+        LaunchError: it is still there after a minute.
+    """
+    pid = running_pid(settings)
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return True
+    if not wait_until_gone(pid, STOP_SECONDS):
+        raise LaunchError(
+            f"the simulated rack (process {pid}) did not stop within {STOP_SECONDS:g} s. Its log is"
+            f" {settings.log_file}; `kill -9 {pid}` ends it, the world on disk stays as it is"
+        )
+    return True
+
+
+def about(settings: Settings) -> dict[str, object] | None:
+    """What the running rack says about itself; None where it does not answer."""
+    try:
+        answer = requests.get(f"{settings.services_url}/rack", timeout=5)
+        answer.raise_for_status()
+        found: dict[str, object] = answer.json()
+    except (requests.RequestException, ValueError):
+        return None
+    return found if found.get("simulated_rack") else None
+
+
+def shell_environment(settings: Settings) -> str:
+    """Lines for a shell: the plugins' folder, the token, the kubeconfig.
+
+    The token itself is not in them: the shell reads it from its file.
+    """
+    plugins = shlex.quote(str(CHECKOUT / "rack" / "plugins" / "bin"))
+    token = shlex.quote(str(settings.token_file))
+    return "\n".join(
+        [
+            f'case ":$PATH:" in *:{plugins}:*) ;; *) export PATH={plugins}:"$PATH" ;; esac',
+            f'export PROXMOX_VE_API_TOKEN="$(cat {token})"',
+            f"export KUBECONFIG={shlex.quote(str(settings.kubeconfig))}",
+        ]
+    )
