@@ -95,13 +95,10 @@ def update(call: Call) -> Any:
 
 
 def _delete(mapping: PciMapping, name: str, call: Call) -> None:
+    if name == "map":
+        raise Refused(f"{_UPDATE_FAILED}unable to delete required option 'map'\n")
     if name not in _DELETABLE:
-        known = (
-            "unable to delete required option 'map'"
-            if name == "map"
-            else f"no such option '{name}'"
-        )
-        raise Refused(f"{_UPDATE_FAILED}{known}\n")
+        raise Refused(f"{_UPDATE_FAILED}no such option '{name}'\n")
     if name in call.values:
         raise Refused(
             f"{_UPDATE_FAILED}cannot set and delete property '{name}' at the same time!\n"

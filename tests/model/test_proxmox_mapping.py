@@ -1,4 +1,4 @@
-"""A PCI mapping is valid when its entry is how the device is now; PVE names the first difference."""
+"""A PCI mapping is valid when its entry is how the device is now; PVE names what differs."""
 
 from __future__ import annotations
 
