@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rack import launch
+from rack.files import DamagedFileError
 from rack.process import AlreadyRunningError, resident_mib, running_pid
 from rack.settings import Settings, SettingsError
 from rack.sockets import PortInUseError
@@ -23,6 +24,13 @@ cli = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+)
+MENDABLE = (
+    AlreadyRunningError,
+    PortInUseError,
+    SettingsError,
+    DamagedFileError,
+    launch.LaunchError,
 )
 NOT_RUNNING = 3
 """Exit status of `status` where no rack runs, as for a service of the system."""
@@ -123,7 +131,7 @@ def main() -> None:
     """Run a command; what a person can mend is one message, not a traceback."""
     try:
         cli()
-    except (AlreadyRunningError, PortInUseError, SettingsError, launch.LaunchError) as error:
+    except MENDABLE as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)
     except OSError as error:

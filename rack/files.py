@@ -7,6 +7,10 @@ import tempfile
 from pathlib import Path
 
 
+class DamagedFileError(Exception):
+    """A file of the home cannot be understood."""
+
+
 def private_folder(folder: Path) -> Path:
     """Make a folder that only its owner can enter."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

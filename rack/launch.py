@@ -35,13 +35,14 @@ def start(settings: Settings) -> bool:
         return False
     try:
         private_folder(settings.home)
-        log = settings.log_file.open("ab", opener=_private)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        log = os.fdopen(os.open(settings.log_file, flags, 0o600), "ab")
     except OSError as error:
         raise LaunchError(
             f"cannot write the simulated rack's home {settings.home}: {error.strerror}. Make room"
             " or correct its permissions, or set RACK_HOME to another folder"
         ) from None
-    begin = log.tell()
+    begin = os.fstat(log.fileno()).st_size
     heard, said = os.pipe()
     with log:
         process = subprocess.Popen(
@@ -59,10 +60,6 @@ def start(settings: Settings) -> bool:
     finally:
         os.close(heard)
     return True
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _await_ready(

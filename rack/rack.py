@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import resources
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from rack.files import private_folder, write_private
+from rack.files import DamagedFileError, private_folder, write_private
 from rack.settings import Settings
 from rack.token import read_token
 from rack.world.datacenter import Datacenter, from_inventory
@@ -46,7 +48,7 @@ class Rack:
         """The world on disk; a new one from the inventory where there is none."""
         file = self.settings.world_file
         saved = file.read_text(encoding="utf-8") if file.exists() else ""
-        world = Datacenter.model_validate_json(saved) if saved else _new_world(self.now())
+        world = _read_world(file, saved) if saved else _new_world(self.now())
         world.latency = self.settings.latency
         name, _, secret = read_token(self.settings).partition("=")
         world.access.add_token(name, secret, TOKEN_ROLE)
@@ -133,6 +135,19 @@ class Rack:
     def is_closed(self) -> bool:
         """The rack stops: threads should end."""
         return self._closed.is_set()
+
+
+def _read_world(file: Path, saved: str) -> Datacenter:
+    try:
+        return Datacenter.model_validate_json(saved)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise DamagedFileError(
+            f"the world in {file} cannot be read: {f'{where}: ' if where else ''}{first['msg']}. It"
+            " is damaged, or another version of the simulated rack wrote it. Remove the file to"
+            " begin with an empty rack; what was built on it is lost"
+        ) from None
 
 
 def _new_world(now: float) -> Datacenter:

@@ -83,7 +83,8 @@ def update(call: Call) -> Any:
         raise Refused(f"{_UPDATE_FAILED}pci ID '{name}' does not exist\n")
     if call.text("digest") not in ("", digest(call.world.mappings)):
         raise Refused(
-            f"{_UPDATE_FAILED}detected modified configuration - file changed by other user? Try again.\n"
+            f"{_UPDATE_FAILED}detected modified configuration - file changed by other user? Try"
+            " again.\n"
         )
     mapping = call.world.mappings[name].model_copy()
     for gone in split_list(call.text("delete")):
