@@ -117,7 +117,7 @@ def test_a_missing_privilege_is_named(
     site: Site, path: str, options: dict[str, str], privilege: str
 ) -> None:
     site.grant("builder@pve", path, "NoAccess")
-    error = refusal(site, **options)
+    error = refusal(site, 100, **options)
     assert error.status == 403
     assert privilege in error.message
 

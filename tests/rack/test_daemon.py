@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +46,17 @@ class Home:
         self.ports = Ports().shifted(self.shift)
 
     def rack(
-        self, *command: str, before: Callable[[], None] | None = None, **environment: str
+        self,
+        *command: str,
+        before: Callable[[], None] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("RACK_")}
         own = {"RACK_HOME": str(self.folder), "RACK_PORT_SHIFT": str(self.shift)}
         return subprocess.run(
             [sys.executable, "-m", "rack", *command],
             cwd=CHECKOUT,
-            env={**kept, **own, **environment},
+            env={**kept, **own, **(environment or {})},
             capture_output=True,
             text=True,
             timeout=LONGEST,
@@ -112,7 +115,7 @@ def test_up_status_stop(home: Home) -> None:
 def test_a_person_sees_the_vms(home: Home) -> None:
     home.up()
     home.api("POST", "/nodes/pve/qemu", data={"vmid": 100, "name": "one"})
-    shown = home.rack("status", COLUMNS="120").stdout
+    shown = home.rack("status", environment={"COLUMNS": "120"}).stdout
     assert "one" in shown
     assert "stopped" in shown
 
@@ -197,7 +200,7 @@ def test_a_disk_that_takes_nothing_is_one_message(home: Home) -> None:
 
 
 def test_a_home_that_cannot_be_made_is_one_message(home: Home) -> None:
-    done = home.rack("up", RACK_HOME="/proc/rack")
+    done = home.rack("up", environment={"RACK_HOME": "/proc/rack"})
     assert done.returncode == 1
     assert "/proc/rack" in done.stderr
     assert "Traceback" not in done.stderr
@@ -205,7 +208,7 @@ def test_a_home_that_cannot_be_made_is_one_message(home: Home) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("RACK_PORT_SHIFT", "some"), ("RACK_LATENCY", "slow")])
 def test_a_wrong_setting_is_named(home: Home, name: str, value: str) -> None:
-    done = home.rack("status", **{name: value})
+    done = home.rack("status", environment={name: value})
     assert done.returncode == 1
     assert f"{name}={value}" in done.stderr
 
