@@ -8,16 +8,18 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from typing import Final
 
 import requests
 
 from rack.files import private_folder
-from rack.process import running_pid, wait_until_gone
+from rack.process import POLL_SECONDS, running_pid, wait_until_gone
 from rack.settings import CHECKOUT, Settings
 
 READY_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 60.0
+ANSWER_SECONDS: Final = 5.0
 SHOWN_LINES: Final = 15
 
 
@@ -32,6 +34,7 @@ def start(settings: Settings) -> bool:
         LaunchError: it cannot start, with what it said last.
     """
     if running_pid(settings) is not None:
+        _await_other(settings)
         return False
     try:
         private_folder(settings.home)
@@ -56,29 +59,45 @@ def start(settings: Settings) -> bool:
         )
     os.close(said)
     try:
-        _await_ready(settings, process, heard, begin)
+        return _await_ready(settings, process, heard, begin)
     finally:
         os.close(heard)
-    return True
+
+
+def _await_other(settings: Settings) -> None:
+    """Wait until a daemon that somebody else started answers."""
+    deadline = time.monotonic() + READY_SECONDS
+    while about(settings) is None:
+        if time.monotonic() > deadline:
+            raise LaunchError(
+                f"the simulated rack in {settings.home} runs but does not answer at"
+                f" {settings.services_url}. Its log is {settings.log_file}; `python -m rack stop`"
+                " ends it"
+            )
+        time.sleep(POLL_SECONDS)
 
 
 def _await_ready(
     settings: Settings, process: subprocess.Popen[bytes], heard: int, begin: int
-) -> None:
-    """Read what the daemon says through its pipe: a word when it is ready, nothing when it died."""
+) -> bool:
+    """Read what the daemon says through its pipe: a word when it is ready, nothing when it died.
+
+    False when it died because another one was started at the same moment.
+    """
     ready, _, _ = select.select([heard], [], [], READY_SECONDS)
     if ready and os.read(heard, 16):
-        return
+        return True
     if not ready:
         process.terminate()
         raise LaunchError(
             f"the simulated rack did not answer within {READY_SECONDS:g} s and was ended."
             f" {_last_lines(settings, begin)}"
         )
-    code = process.wait()
-    if code == 0 and running_pid(settings) is not None:
-        return  # somebody else started one at the same moment
-    raise LaunchError(f"the simulated rack did not start. {_last_lines(settings, begin)}")
+    process.wait()
+    if running_pid(settings) is None:
+        raise LaunchError(f"the simulated rack did not start. {_last_lines(settings, begin)}")
+    _await_other(settings)
+    return False
 
 
 def _last_lines(settings: Settings, begin: int) -> str:
@@ -114,7 +133,10 @@ def stop(settings: Settings) -> bool:
 def about(settings: Settings) -> dict[str, object] | None:
     """What the running rack says about itself; None where it does not answer."""
     try:
-        answer = requests.get(f"{settings.services_url}/rack", timeout=5)
+        with requests.Session() as session:
+            # A proxy of the environment does not reach the loopback address of this machine.
+            session.trust_env = False
+            answer = session.get(f"{settings.services_url}/rack", timeout=ANSWER_SECONDS)
         answer.raise_for_status()
         found: dict[str, object] = answer.json()
     except (requests.RequestException, ValueError):

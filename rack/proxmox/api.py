@@ -48,7 +48,7 @@ class Answer:
 
 
 class UnreachableError(Exception):
-    """The host cannot answer: it lost its network card to a VM."""
+    """The host cannot answer: it lost its network card or its disks to a VM."""
 
 
 def answer(rack: Rack, request: Request) -> Answer:
@@ -59,8 +59,8 @@ def answer(rack: Rack, request: Request) -> Answer:
     """
     with rack.lock() as world:
         for host in world.hosts.values():
-            if lost := [loss for loss in host.losses if loss.startswith("network card")]:
-                raise UnreachableError(f"{host.name} lost its {lost[0]} to a VM")
+            if host.losses:
+                raise UnreachableError(f"{host.name} lost its {', '.join(host.losses)} to a VM")
         who = _authenticate(rack, request)
         if isinstance(who, Answer):
             return who

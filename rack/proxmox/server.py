@@ -20,6 +20,8 @@ from rack.rack import Rack
 
 LOG: Final = logging.getLogger(__name__)
 HANDSHAKE_SECONDS: Final = 10.0
+SHUTDOWN_POLL_SECONDS: Final = 0.05
+"""How often the accepting thread looks whether it is to end."""
 IDLE_SECONDS: Final = 120.0
 LARGEST_BODY: Final = 512 * 1024
 """Bytes; PVE's own limit."""
@@ -41,7 +43,9 @@ class ProxmoxServer(ThreadingHTTPServer):
 
     def start(self) -> threading.Thread:
         """Serve in a thread of its own until `shutdown()`."""
-        thread = threading.Thread(target=self.serve_forever, name="proxmox", daemon=True)
+        thread = threading.Thread(
+            target=self.serve_forever, args=(SHUTDOWN_POLL_SECONDS,), name="proxmox", daemon=True
+        )
         thread.start()
         return thread
 

@@ -69,7 +69,7 @@ def _check_format(name: str, text: str) -> None:
     known = option(name)
     if known is None:
         raise Refused(UNKNOWN)
-    if family(name) == "net" and name != "network":
+    if family(name) == "net":
         parse_network(text)
     elif known.format is not None:
         known.format.parse(text)

@@ -167,16 +167,8 @@ class Datacenter(BaseModel):
     def power_cycle(self, node: str, now: float) -> None:
         """Cut a host's power and boot it: VMs are off, devices back with the host's drivers."""
         for vm in self.vms_of(node):
-            if vm.is_running:
-                power_off(vm)
+            vm.switch_off()
         self.host(node).boot(now)
-
-
-def power_off(vm: Vm) -> None:
-    """Stop a VM's process at once; the functions it held stay with vfio, as on a real host."""
-    if vm.machine is not None:
-        vm.machine.power_off()
-    vm.pid, vm.passed = 0, []
 
 
 def from_inventory(inventory: Mapping[str, Any], now: float) -> Datacenter:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rack.world.access import ROOT, Access
-from rack.world.errors import Refused, forbidden, invalid
+from rack.world.errors import Refused, invalid
 from rack.world.host import Host
 from rack.world.propertystring import is_true
 from rack.world.qemu import Vm
@@ -269,7 +269,5 @@ def boot_volume(vm: Vm, host: Host) -> Volume | None:
 
 def check_owner(volume_id: str, host: Host, access: Access, who: str) -> None:
     """Demand what removing a stored file or disk takes."""
-    storage = split_volume_id(volume_id)[0]
-    host.storage(storage)
-    if not access.has(who, f"/storage/{storage}", "Datastore.Allocate"):
-        raise forbidden(f"/storage/{storage}", "Datastore.Allocate")
+    storage = host.storage(split_volume_id(volume_id)[0])
+    access.check(who, f"/storage/{storage.name}", "Datastore.Allocate")

@@ -84,6 +84,12 @@ class Vm(BaseModel):
         """The machine type has PCI Express."""
         return "q35" in MACHINE.parse(self.config.get("machine", "pc")).get("type", "pc")
 
+    def switch_off(self) -> None:
+        """End the VM's process; the functions it held stay with vfio, as on a real host."""
+        if self.machine is not None and self.is_running:
+            self.machine.power_off()
+        self.pid, self.passed = 0, []
+
     def effective(self) -> dict[str, str]:
         """The configuration as the next start will see it."""
         kept = {k: v for k, v in self.config.items() if k not in self.pending_delete}

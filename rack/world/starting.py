@@ -72,8 +72,8 @@ class Starter:
     def _choose(self) -> list[PciFunction]:
         """Pick a device for each passthrough option: a mapping may offer several."""
         chosen: list[PciFunction] = []
-        parsed = [(name, *self._alternatives(device)) for name, device in self._vm.hostpci()]
-        for name, alternatives, _ in parsed:
+        parsed = [(name, self._alternatives(device)) for name, device in self._vm.hostpci()]
+        for name, alternatives in parsed:
             if len(alternatives) == 1:
                 _add_once(chosen, alternatives[0])
                 continue
@@ -83,7 +83,7 @@ class Starter:
             chosen += free[0]
         return chosen
 
-    def _alternatives(self, device: dict[str, str]) -> tuple[list[list[PciFunction]], bool]:
+    def _alternatives(self, device: dict[str, str]) -> list[list[PciFunction]]:
         """The devices that an option may mean, each with its functions."""
         if "host" in device and "mapping" in device:
             raise Refused("Cannot set both 'host' and 'mapping'.\n")
@@ -94,10 +94,9 @@ class Starter:
         else:
             raise Refused("Either 'host' or 'mapping' must be set.\n")
         found = [[f for path in choice for f in self._at(path)] for choice in choices]
-        pcie = is_true(device.get("pcie"))
-        if pcie and not self._vm.is_q35:
+        if is_true(device.get("pcie")) and not self._vm.is_q35:
             raise Refused(_Q35_MISSING)
-        return found, pcie
+        return found
 
     def _of_mapping(self, name: str) -> list[list[str]]:
         mapping = self._mappings.get(name)

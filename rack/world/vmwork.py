@@ -23,7 +23,6 @@ from rack.world.qemu import (
     write_network,
 )
 from rack.world.starting import Starter, warnings
-from rack.world.storage import split_volume_id
 from rack.world.vmoptions import family, is_drive
 
 if TYPE_CHECKING:
@@ -127,13 +126,7 @@ def stop(world: Datacenter, task: Task) -> None:
     """Pull the plug; a VM that is off stays off."""
     vm = world.vm(int(task.id))
     require_unlocked(vm)
-    _off(vm)
-
-
-def _off(vm: Vm) -> None:
-    if vm.machine is not None and vm.is_running:
-        vm.machine.power_off()
-    vm.pid, vm.passed = 0, []
+    vm.switch_off()
 
 
 def shutdown(world: Datacenter, task: Task) -> None:
@@ -144,7 +137,7 @@ def shutdown(world: Datacenter, task: Task) -> None:
         return
     if vm.machine is None and not task.work.get("force"):
         raise Refused("VM quit/powerdown failed - got timeout\n")
-    _off(vm)
+    vm.switch_off()
 
 
 def reboot(world: Datacenter, task: Task) -> None:
@@ -213,8 +206,7 @@ def remove_volume(world: Datacenter, task: Task) -> None:
     volume_id: str = task.work["volume"]
     host = world.host(task.node)
     if host.volume(volume_id) is None:
-        rest = split_volume_id(volume_id)[1]
-        raise Refused(f"unlink '{rest}' failed - No such file or directory\n")
+        raise Refused(f"unlink '{volume_id}' failed - No such file or directory\n")
     for vm in world.vms_of(task.node):
         if vm.is_running and any(volume_id in text for text in vm.config.values()):
             raise Refused(f"volume '{volume_id}' is in use by running VM {vm.vmid}\n")

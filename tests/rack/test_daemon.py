@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,13 @@ def test_a_port_in_use_is_named_with_its_holder(home: Home, purpose: str) -> Non
     assert "RACK_PORT_SHIFT" in done.stderr
     assert "Traceback" not in done.stderr
     home.up()
+
+
+def test_of_two_starts_at_once_one_counts_and_both_succeed(home: Home) -> None:
+    with ThreadPoolExecutor() as pool:
+        done = list(pool.map(lambda _: home.rack("up"), range(3)))
+    assert [one.returncode for one in done] == [0, 0, 0], [one.stderr for one in done]
+    assert sum("started" in one.stdout for one in done) == 1
 
 
 def test_two_racks_run_beside_each_other(home: Home, tmp_path: Path) -> None:
