@@ -44,7 +44,8 @@ def loaded_modules(declared: frozenset[str]) -> frozenset[str]:
 
 def problem(flavour: Flavour, version: str, card: Silicon, guest_address: str) -> str:
     """Why the module does not drive the card, as the kernel log says it; empty when it does."""
-    gpu = f"NVRM: The NVIDIA GPU {guest_address} (PCI ID: 10de:{card.device}) installed in this system"
+    pci_id = f"10de:{card.device}"
+    gpu = f"NVRM: The NVIDIA GPU {guest_address} (PCI ID: {pci_id}) installed in this system"
     branch = int(version.split(".")[0])
     if branch > _LAST_BRANCH.get(card.architecture, branch):
         return (

@@ -119,8 +119,9 @@ class Release(Frozen):
         steps = self.minor[1] - minor_of(running)[1]
         if -1 <= steps <= 2:
             return ""
+        verdict = "old to upgrade" if steps > 0 else "new to downgrade"
         old, new = running.removeprefix("v"), self.talos.removeprefix("v")
-        return f"host version {old} is too {'old' if steps > 0 else 'new'} to upgrade to Talos {new}"
+        return f"host version {old} is too {verdict} to Talos {new}"
 
 
 @cache

@@ -45,7 +45,8 @@ _FIELDS: dict[str, dict[str, str]] = {
 """Fields in canonical order; `!` marks one that is written even when empty."""
 
 _BOOTLOADERS = ("none", "dual-boot", "sd-boot", "grub")
-_YAML_1_1_BOOLEANS = frozenset("y n yes no on off true false null ~".split())
+_LIMITS = {"uint8": 2**8, "uint": 2**64}
+_YAML_1_1_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"))
 
 
 class InvalidSchematic(ValueError):  # noqa: N818 - the factory's own word
@@ -143,14 +144,17 @@ def _decode_scalar(node: Node, wanted: str, line: int, problems: list[str]) -> N
         return dict(sorted(node.items()))
     if wanted == "bool" and isinstance(node, bool):
         return node
-    if wanted in ("uint", "uint8") and isinstance(node, int) and not isinstance(node, bool):
-        if 0 <= node < (256 if wanted == "uint8" else 2**64):
-            return int(node)
+    if wanted in _LIMITS and _is_whole(node) and 0 <= node < _LIMITS[wanted]:
+        return int(node)
     if wanted == "string" and not isinstance(node, (dict, list)):
         return _text(node)
     if wanted == "bootloader" and node in _BOOTLOADERS:
         return "" if node == "none" else str(node)
     return _mismatch(node, wanted, line, problems)
+
+
+def _is_whole(node: Node) -> bool:
+    return isinstance(node, int) and not isinstance(node, bool)
 
 
 def _is_zero(value: Node) -> bool:
@@ -198,7 +202,7 @@ def _styled(node: Node) -> Node:
 
 def _reads_as_something_else(text: str) -> bool:
     """Written plainly, the text would come back as a number, a boolean or nothing."""
-    if not text or text.lower() in _YAML_1_1_BOOLEANS:
+    if not text or text.lower() in _YAML_1_1_WORDS:
         return True
     try:
         return not isinstance(YAML(typ="safe", pure=True).load(text), (str, dict, list))
