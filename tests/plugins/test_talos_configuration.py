@@ -10,6 +10,9 @@ import pytest
 from rack.plugins.contract import UNKNOWN, PluginError
 from rack.plugins.talos import documents, machine_secrets, yamltext
 from rack.plugins.talos.provider import TalosProvider
+from rack.world.machine_config import load
+from rack.world.machine_config_rules import validate
+from rack.world.releases import releases
 from tests.plugins.proxmoxve.driver import CheckFailedError, Engine
 
 MACHINE = "talos:machine/getConfiguration:getConfiguration"
@@ -212,3 +215,17 @@ def test_urls_are_made_from_the_factory(engine: Engine) -> None:
     assert urls["installer"] == "127.0.0.1:8480/nocloud-installer/abc:v1.13.9"
     with pytest.raises(PluginError, match="metal and nocloud, not of aws"):
         engine.invoke("talos:imageFactory/getUrls:getUrls", {**given, "platform": "aws"})
+
+
+@pytest.mark.parametrize("machine_type", ["controlplane", "worker"])
+@pytest.mark.parametrize("talos", ["v1.9.6", "v1.11.6", "v1.12.6", "v1.13.9"])
+def test_a_machine_accepts_what_the_plugin_generates(
+    engine: Engine, arguments: dict[str, Any], machine_type: str, talos: str
+) -> None:
+    release = releases()[talos]
+    changes = {"machineType": machine_type, "talosVersion": talos}
+    versions = {"kubernetesVersion": release.kubernetes_default}
+    text = engine.invoke(MACHINE, {**arguments, **changes, **versions})["machineConfiguration"]
+    config = load(text, release)
+    validate(config, release)
+    assert config.role == machine_type

@@ -1,31 +1,33 @@
-"""Configuration documents: their identity, and reading them as strictly as Talos does."""
+"""Configuration documents: their identity, and reading them as strictly as Talos does.
+
+Which keys there are is the machine's knowledge (rack/world). Talos' own messages quote what they
+refuse; these name paths only, because a patch may hold keys and tokens.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from rack.plugins.contract import PluginError
 from rack.plugins.talos import yamltext
 from rack.plugins.talos.versions import LIBRARY, Contract
+from rack.world.machine_config_structure import MAIN, Field, kinds, parts
 
 Document = dict[str, Any]
 
-TABLES: Final = Path(__file__).parents[2] / "world" / "data"
 MAIN_KEYS: Final = ("machine", "cluster", "debug", "persist")
 """Any of these makes a document without a kind the main one."""
 COMMON_KEYS: Final = frozenset({"apiVersion", "kind"})
 UNKNOWN_KEY: Final = "unknown keys found during decoding"
 WRONG_TYPE: Final = "cannot unmarshal a value of this type into"
+MINOR: Final = (Contract.parse(LIBRARY).major, Contract.parse(LIBRARY).minor)
+"""What is newer than the plugin's own Talos is unknown to it, whatever the machine runs."""
 SCALARS: Final[Mapping[str, tuple[type, ...]]] = {
     # A word such as `yes` is a boolean where Talos wants one.
     "bool": (bool, str),
     "int": (int,),
 }
-_TYPE: Final = re.compile(r"(?P<name>.*?)!?(?:@(?P<since>[\d.]+))?")
 
 
 def identity(document: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -68,17 +70,20 @@ def check(document: Mapping[str, Any], origin: str) -> None:
 
     Raises `PluginError`: names the kind, or all unknown keys or wrong values by their paths.
     """
-    kind = document.get("kind")
-    if kind is None:
+    if "kind" not in document:
         _require_main(document, origin)
-        problems = list(_problems(document, "Config", ""))
+        body, name = document, MAIN
     elif "apiVersion" not in document:
-        raise PluginError(f"{origin}: missing apiVersion in the document of kind {kind}")
-    elif f"document {kind}" not in _types():
-        raise PluginError(f"{origin}: {kind!r} {document['apiVersion']!r}: not registered")
+        raise PluginError(
+            f"{origin}: missing apiVersion in the document of kind {document['kind']}"
+        )
     else:
-        own = {name: value for name, value in document.items() if name not in COMMON_KEYS}
-        problems = list(_problems(own, f"document {kind}", ""))
+        body = {key: value for key, value in document.items() if key not in COMMON_KEYS}
+        name = str(document["kind"])
+    kind = kinds().get(name)
+    if kind is None or kind.since > MINOR:
+        raise PluginError(f"{origin}: {name!r} {document.get('apiVersion')!r}: not registered")
+    problems = list(_body_problems(body, kind.fields, ""))
     for what in (UNKNOWN_KEY, WRONG_TYPE):
         if paths := [path for path, problem in problems if problem == what]:
             raise PluginError(f"{origin}: {what}: {', '.join(paths)}")
@@ -92,55 +97,38 @@ def _require_main(document: Mapping[str, Any], origin: str) -> None:
         )
 
 
-def _problems(value: Any, kind: str, path: str) -> Iterator[tuple[str, str]]:
-    """Find the paths of unknown keys and of values that the type `kind` cannot hold."""
+def _body_problems(
+    body: Mapping[str, Any], fields: Mapping[str, Field], path: str
+) -> Iterator[tuple[str, str]]:
+    """Find the paths of unknown keys and of values that their keys cannot hold."""
+    for name, value in body.items():
+        below = f"{path}.{name}" if path else str(name)
+        field = fields.get(name)
+        if field is None or field.since > MINOR:
+            yield below, UNKNOWN_KEY
+        else:
+            yield from _value_problems(value, field.type, below)
+
+
+def _value_problems(value: Any, kind: str, path: str) -> Iterator[tuple[str, str]]:
     if value is None or kind == "any":
         return
     if not isinstance(value, _shape(kind)):
         yield path, WRONG_TYPE
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _problems(item, kind[1:-1], f"{path}[{index}]")
+            yield from _value_problems(item, kind[1:-1], f"{path}[{index}]")
+    elif kind in parts() and isinstance(value, dict):
+        yield from _body_problems(value, parts()[kind], path)
     elif isinstance(value, dict):
-        keys = _types().get(kind)
         for name, item in value.items():
-            below = f"{path}.{name}" if path else str(name)
-            if keys is None:
-                yield from _problems(item, kind[1:-1], below)
-            elif name in keys:
-                yield from _problems(item, keys[name], below)
-            else:
-                yield below, UNKNOWN_KEY
+            yield from _value_problems(item, kind[1:-1], f"{path}.{name}")
 
 
 def _shape(kind: str) -> tuple[type, ...]:
     """Return the Python types of values that Talos reads into a type."""
     if kind.startswith("["):
         return (list,)
-    if kind.startswith("{") or kind in _types():
+    if kind.startswith("{") or kind in parts():
         return (dict,)
     return SCALARS.get(kind, (str, int, float, bool))
-
-
-@cache
-def _types() -> Mapping[str, Mapping[str, str]]:
-    """Return every type's keys with their types, as the plugin's Talos release knows them."""
-    (main,) = yamltext.load((TABLES / "machine_config_v1alpha1.yaml").read_text())
-    (others,) = yamltext.load((TABLES / "machine_config_documents.yaml").read_text())
-    kinds = {f"document {name}": keys for name, keys in others["documents"].items()}
-    known = {}
-    for name, keys in {**main, **others["parts"], **kinds}.items():
-        if (own := _known(name)) is not None:
-            types = {key: _known(kind) for key, kind in keys.items()}
-            known[own] = {key: kind for key, kind in types.items() if kind is not None}
-    return known
-
-
-def _known(text: str) -> str | None:
-    """Strip a name of its marks, or return None when it is newer than the plugin's Talos."""
-    found = _TYPE.fullmatch(text)
-    if found is None or (
-        found["since"] and Contract.parse(found["since"]) > Contract.parse(LIBRARY)
-    ):
-        return None
-    return found["name"]
