@@ -49,7 +49,7 @@ class Rack:
         file = self.settings.world_file
         saved = file.read_text(encoding="utf-8") if file.exists() else ""
         world = _read_world(file, saved) if saved else _new_world(self.now())
-        world.latency = self.settings.latency
+        world.set_latency(self.settings.latency)
         name, _, secret = read_token(self.settings).partition("=")
         world.access.add_token(name, secret, TOKEN_ROLE)
         return world, saved

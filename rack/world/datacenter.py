@@ -58,6 +58,13 @@ class Datacenter(BaseModel):
             raise Refused(f"download failed: the simulated rack has no network to reach {url}\n")
         return self._fetch(url)
 
+    def set_latency(self, latency: Latency) -> None:
+        """Say how long things take from now on."""
+        self.latency = latency
+        for vm in self.vms.values():
+            for machine in vm.systems.values():
+                machine.latency = latency
+
     def host(self, name: str) -> Host:
         """A host by its name.
 

@@ -53,15 +53,20 @@ class Vm(BaseModel):
     """Unix time."""
     passed: list[str] = []
     """Addresses of the PCI functions that the running VM holds."""
-    machine: Machine | None = None
-    """The operating system that the boot disk holds; it goes with the disk."""
-    machine_volume: str = ""
-    """The volume that `machine` lives on."""
+    systems: dict[str, Machine] = {}
+    """Operating systems on the VM's disks, by the disk's identity."""
+    booted: str = ""
+    """Identity of the disk that the VM started from last; empty where none was bootable."""
 
     @property
     def is_running(self) -> bool:
         """The VM's process is there."""
         return self.pid != 0
+
+    @property
+    def machine(self) -> Machine | None:
+        """The operating system that the VM started last."""
+        return self.systems.get(self.booted)
 
     @property
     def name(self) -> str:

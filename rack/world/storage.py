@@ -73,6 +73,11 @@ class Volume(BaseModel):
     """The operating system on it."""
     checksums: dict[str, str] = {}
 
+    @property
+    def identity(self) -> str:
+        """Unlike the name, never used again for another volume."""
+        return f"{self.id}@{self.created}"
+
 
 class Storage(BaseModel):
     """One storage of a host."""

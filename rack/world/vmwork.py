@@ -112,14 +112,16 @@ def power_on(world: Datacenter, vm: Vm, now: float) -> None:
     """Let firmware start the operating system of the boot disk, where there is one."""
     host = world.hosts[vm.node]
     volume = boot_volume(vm, host)
+    vm.booted = volume.identity if volume else ""
+    there = {disk.identity for disk in host.volumes_of(vm.vmid)}
+    vm.systems = {disk: system for disk, system in vm.systems.items() if disk in there}
     if volume is None or volume.image is None:
-        vm.machine, vm.machine_volume = None, ""
         return
-    if vm.machine is None or vm.machine_volume != volume.id:
-        vm.machine, vm.machine_volume = Machine(), volume.id
+    machine = vm.systems.setdefault(volume.identity, Machine())
+    machine.latency = world.latency
     functions = [f for f in host.functions if f.address in vm.passed]
     nocloud = vm.nocloud(host.nameservers) or Nocloud()
-    vm.machine.power_on(volume.image, nocloud, functions, vm.hardware(volume.size), now)
+    machine.power_on(volume.image, nocloud, functions, vm.hardware(volume.size), now)
 
 
 def stop(world: Datacenter, task: Task) -> None:
@@ -135,7 +137,8 @@ def shutdown(world: Datacenter, task: Task) -> None:
     require_unlocked(vm)
     if not vm.is_running:
         return
-    if vm.machine is None and not task.work.get("force"):
+    hears = vm.machine is not None and vm.machine.stage != "booting"
+    if not hears and not task.work.get("force"):
         raise Refused("VM quit/powerdown failed - got timeout\n")
     vm.switch_off()
 

@@ -13,7 +13,8 @@ def site() -> Site:
     made = Site()
     made.ok(made.download())
     disk = f"fast:0,import-from={IMAGE}"
-    made.ok(made.create(100, name="one", memory="2048", scsi0=disk, net0="virtio,bridge=vmbr0"))
+    net = "virtio,bridge=vmbr0"
+    made.ok(made.create(100, name="one", cpu="host", memory="2048", scsi0=disk, net0=net))
     return made
 
 
@@ -145,4 +146,7 @@ def test_a_vm_without_a_system_does_not_hear_the_power_button(site: Site) -> Non
         "VM quit/powerdown failed - got timeout"
     )
     site.ok(site.vms.shutdown(101, force=True))
+    configure(site, cpu="kvm64")
+    site.ok(site.start(100))
+    assert "got timeout" in site.failure(site.vms.shutdown(100, force=False))
     assert not site.world.vms[101].is_running

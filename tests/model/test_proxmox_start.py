@@ -180,12 +180,13 @@ def test_a_running_vm_is_not_started_again(site: Site) -> None:
 
 def test_a_start_boots_the_system_of_the_disk_and_a_stop_ends_it(site: Site) -> None:
     site.ok(site.download())
-    site.ok(site.create(scsi0=f"fast:0,import-from={IMAGE}", ide2="fast:cloudinit"))
+    site.ok(site.create(cpu="host", scsi0=f"fast:0,import-from={IMAGE}", ide2="fast:cloudinit"))
     site.ok(site.start())
+    assert [machine.stage for _, machine in site.world.machines] == ["maintenance"]
+    site.ok(site.vms.stop(100))
+    assert list(site.world.machines) == []
     machine = site.world.vms[100].machine
     assert machine is not None
-    assert machine.stage != "off"
-    site.ok(site.vms.stop(100))
     assert machine.stage == "off"
 
 
