@@ -90,11 +90,26 @@ def _print(found: dict[str, Any]) -> None:
         f"The simulated rack runs: process {found['pid']}, {found['resident_mib']} MiB,"
         f" Proxmox {found['proxmox']}"
     )
+    if found["bootstrapped"]:
+        console.print(f"Kubernetes {found['kubernetes']}")
+    for host, losses in found["hosts"].items():
+        if losses:
+            console.print(
+                f"Host {host} does not answer: a VM took its {', '.join(losses)}."
+                f" `python -m rack power-cycle {host}` boots it."
+            )
     table = Table("VM", "Name", "Host", "Power", "Talos", "Address", "PCI functions")
     for vm in found["vms"]:
         texts = (vm["vmid"], vm["name"], vm["node"], vm["status"], vm["machine"], vm["address"])
         table.add_row(*map(str, texts), "\n".join(vm["pci"]))
     console.print(table)
+
+
+@cli.command()
+def power_cycle(host: Annotated[str, typer.Argument(help="For example pve.")]) -> None:
+    """Cut a host's power and boot it: for one that lost its network card to a VM."""
+    launch.power_cycle(_settings(), host)
+    typer.echo(f"Host {host} of the simulated rack has booted; its VMs are off.")
 
 
 @cli.command()

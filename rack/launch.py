@@ -130,18 +130,38 @@ def stop(settings: Settings) -> bool:
     return True
 
 
+def _ask(settings: Settings, method: str, path: str) -> requests.Response:
+    with requests.Session() as session:
+        # A proxy of the environment does not reach the loopback address of this machine.
+        session.trust_env = False
+        return session.request(method, settings.services_url + path, timeout=ANSWER_SECONDS)
+
+
 def about(settings: Settings) -> dict[str, object] | None:
     """What the running rack says about itself; None where it does not answer."""
     try:
-        with requests.Session() as session:
-            # A proxy of the environment does not reach the loopback address of this machine.
-            session.trust_env = False
-            answer = session.get(f"{settings.services_url}/rack", timeout=ANSWER_SECONDS)
+        answer = _ask(settings, "GET", "/rack")
         answer.raise_for_status()
         found: dict[str, object] = answer.json()
     except (requests.RequestException, ValueError):
         return None
     return found if found.get("simulated_rack") else None
+
+
+def power_cycle(settings: Settings, host: str) -> None:
+    """Cut a host's power and boot it: its VMs are off, its devices back with it.
+
+    Raises:
+        LaunchError: the rack does not run, or has no such host.
+    """
+    try:
+        answer = _ask(settings, "POST", f"/rack/hosts/{host}/power-cycle")
+    except requests.RequestException:
+        raise LaunchError(
+            f"no simulated rack answers at {settings.services_url}; `python -m rack up` starts it"
+        ) from None
+    if not answer.ok:
+        raise LaunchError(answer.json().get("error", f"HTTP {answer.status_code}"))
 
 
 def shell_environment(settings: Settings) -> str:

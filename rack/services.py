@@ -21,6 +21,7 @@ from rack.rack import Rack
 from rack.talos import http as talos
 from rack.world.qemu import Vm
 
+POWER_CYCLE: Final = "/rack/hosts/{host}/power-cycle"
 _POD_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MEDIA_TYPES: Final = {"yaml": "text/yaml", "tgz": "application/gzip"}
 
@@ -29,6 +30,7 @@ def app(rack: Rack, charts: Mapping[str, bytes]) -> Starlette:
     """Everything that is served as plain HTTP. `charts` maps file names to contents."""
     own = [
         Route("/rack", lambda request: JSONResponse(about(rack))),
+        Route(POWER_CYCLE, lambda request: _power_cycle(rack, request), methods=["POST"]),
         Route("/rack/pods/{uid}", lambda request: _pod(rack, request)),
         Route("/charts/{name}", lambda request: _chart(charts, request)),
     ]
@@ -71,6 +73,18 @@ def _version() -> str:
         return version("gpu-passthrough")
     except PackageNotFoundError:
         return "0.1.0"
+
+
+def _power_cycle(rack: Rack, request: Request) -> Response:
+    """Cut a host's power and boot it, as a person in front of it would."""
+    name = request.path_params["host"]
+    with rack.lock() as world:
+        if name not in world.hosts:
+            there = ", ".join(world.hosts)
+            message = f"the simulated rack has no host {name}; it has {there}"
+            return JSONResponse({"error": message}, status_code=404)
+        world.power_cycle(name, rack.now())
+    return JSONResponse({})
 
 
 def _pod(rack: Rack, request: Request) -> Response:

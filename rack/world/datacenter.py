@@ -24,7 +24,7 @@ from rack.world.storage import Fetch, FetchedImage
 from rack.world.tasks import SECONDS, Latency, Task, new_upid
 from rack.world.vmwork import WORK
 
-KEPT_TASKS: Final = 500
+KEPT_TASKS: Final = 200
 CLOCK_TICKS: Final = 100
 """Of a process's start time, per second."""
 

@@ -221,6 +221,18 @@ def test_a_wrong_setting_is_named(home: Home, name: str, value: str) -> None:
     assert f"{name}={value}" in done.stderr
 
 
+def test_a_host_is_power_cycled_by_a_person(home: Home) -> None:
+    assert "no simulated rack answers" in home.rack("power-cycle", "pve").stderr
+    home.up()
+    home.api("POST", "/nodes/pve/qemu", data={"vmid": 100})
+    home.api("POST", "/nodes/pve/qemu/100/status/start")
+    assert home.rack("power-cycle", "pve").returncode == 0
+    assert home.api("GET", "/nodes/pve/qemu/100/status/current")["status"] == "stopped"
+    wrong = home.rack("power-cycle", "pve9")
+    assert wrong.returncode == 1
+    assert "no host pve9; it has pve" in wrong.stderr
+
+
 def test_the_environment_makes_the_token_but_does_not_print_it(home: Home) -> None:
     printed = home.rack("env").stdout
     secret = (home.folder / "proxmox-token").read_text().strip()
