@@ -303,6 +303,15 @@ class Stack(Section):
         return {name: machine for name, machine in self.members.items() if machine.gpus}
 
     @property
+    def control_planes(self) -> Mapping[str, str]:
+        """The addresses of the machines with a control plane, by node name."""
+        return {
+            name: machine.address
+            for name, machine in self.members.items()
+            if machine.role == "controlplane" and machine.address
+        }
+
+    @property
     def gpu_resource(self) -> str:
         """What a pod asks for: the device plugin renames it where sharing says so."""
         sharing = self.gpu_operator.sharing

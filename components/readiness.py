@@ -1,0 +1,256 @@
+"""Gates between the layers: `pulumi up` waits at one until what is below it works.
+
+A gate is a resource hook, so that it holds back exactly what depends on it, is asked again after
+an interrupted run, and never runs in a preview. It wants two good reads in a row, because a
+control plane that comes up answers once and falls silent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import yaml
+
+from gpu_passthrough.config import Stack
+
+INTERVAL_S = 1.0
+"""Pause between two reads."""
+REMINDER_S = 30.0
+"""A wait that changes nothing says so this often."""
+ANSWER_S = 10
+"""Longest wait for one answer of the Kubernetes API."""
+GOOD_READS = 2
+
+Object = Mapping[str, Any]
+Read = Callable[[], Sequence[str]]
+"""Names what is missing; nothing is missing where the layer is ready."""
+
+
+class NotReady(Exception):  # noqa: N818 (the engine shows the text, never the name)
+    """A gate gave up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """How a gate reaches the cluster."""
+
+    kubeconfig: pulumi.Output[str]
+    context: str | None = None
+    """The kubeconfig's current context where left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wait:
+    """How long to wait for what, and what to say when it does not come."""
+
+    subject: str
+    timeout_s: float
+    why: str
+    fix: str
+    setting: str
+    """Key of the time-out in the stack file."""
+
+    async def until_ready(
+        self,
+        read: Read,
+        say: Callable[[str], None] = pulumi.log.info,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Read until nothing is missing twice in a row; NotReady when the time is over."""
+        started = spoken = clock()
+        good = 0
+        last: tuple[str, ...] = ()
+        while good < GOOD_READS:
+            missing = tuple(await asyncio.to_thread(read))
+            good = 0 if missing else good + 1
+            waited = clock() - started
+            if missing and waited >= self.timeout_s:
+                raise NotReady(self._gave_up(missing))
+            if missing and (missing != last or clock() - spoken >= REMINDER_S):
+                say(f"waiting for {self.subject} ({waited:.0f} s): {'; '.join(missing)}")
+                last, spoken = missing, clock()
+            if good < GOOD_READS:
+                await sleep(INTERVAL_S)
+
+    def _gave_up(self, missing: Iterable[str]) -> str:
+        found = "\n".join(f"  - {one}" for one in missing)
+        return (
+            f"{self.subject} not ready after {self.timeout_s:.0f} s:\n{found}\n"
+            f"  Why: {self.why}\n"
+            f"  Fix: {self.fix} Then run `pulumi up` again; it goes on from here. The time is"
+            f" {self.setting} in the stack file."
+        )
+
+
+def kubernetes_gate(access: Access, timeout_s: int) -> pulumi.ResourceHookBinding:
+    """Hold back what uses the Kubernetes API until it answers: before its provider is made."""
+    wait = Wait(
+        subject="the Kubernetes API",
+        timeout_s=timeout_s,
+        why="The cluster is bootstrapped, and without its API nothing above Talos can be built.",
+        fix="Look at the control plane machine: `talosctl health`, `talosctl logs kubelet`.",
+        setting="timeouts.kubernetesReady",
+    )
+    hook = _hook("kubernetes-ready", access, wait, missing_api)
+    return pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
+
+
+def gpu_gate(access: Access, stack: Stack) -> pulumi.ResourceHook:
+    """Wait for the operator, and for the GPUs that each node of the stack has to offer.
+
+    The operator alone is no proof: it is ready without a GPU node too.
+    """
+    namespace = stack.gpu_operator.namespace
+    wait = Wait(
+        subject="the GPUs",
+        timeout_s=stack.timeouts.operator_ready,
+        why="A pod that claims a GPU stays Pending until a node offers one.",
+        fix="Look at the operands in their order, driver validation first:"
+        f" `kubectl -n {namespace} get pods -o wide`.",
+        setting="timeouts.operatorReady",
+    )
+
+    def read(api: Any) -> list[str]:
+        policies, nodes = _policies_and_nodes(api)
+        return missing_gpus(
+            policies, nodes, expected=expected_gpus(stack), resource=stack.gpu_resource
+        )
+
+    return _hook("gpus-ready", access, wait, read)
+
+
+def expected_gpus(stack: Stack) -> dict[str, int] | None:
+    """How many GPUs each node has to offer; None where the stack does not know its nodes."""
+    if not stack.members:
+        return None
+    sharing = stack.gpu_operator.sharing
+    slots = sharing.replicas if sharing else 1
+    return {name: len(machine.gpus) * slots for name, machine in stack.gpu_nodes.items()}
+
+
+def missing_gpus(
+    policies: Sequence[Object],
+    nodes: Sequence[Object],
+    *,
+    expected: Mapping[str, int] | None,
+    resource: str,
+) -> list[str]:
+    """What keeps GPU pods from starting, the operator first.
+
+    expected: GPUs by node; None where the nodes are not known, and then one anywhere is enough.
+    """
+    offers = {
+        node["metadata"]["name"]: int(node["status"].get("allocatable", {}).get(resource, 0))
+        for node in nodes
+    }
+    found = _policy_problems(policies)
+    if expected is None:
+        return found if any(offers.values()) else [*found, f"no node offers {resource}"]
+    for name, wanted in sorted(expected.items()):
+        if name not in offers:
+            found.append(f"node {name} has not joined the cluster")
+        elif offers[name] < wanted:
+            found.append(f"node {name} offers {offers[name]} of {wanted} {resource}")
+    return found
+
+
+def _policy_problems(policies: Sequence[Object]) -> list[str]:
+    """What each ClusterPolicy says about itself."""
+    if not policies:
+        return ["the ClusterPolicy does not exist"]
+    return [
+        f"ClusterPolicy {policy['metadata']['name']} is {state}{_reason(policy)}"
+        for policy in policies
+        if (state := policy.get("status", {}).get("state", "without a state")) != "ready"
+    ]
+
+
+def _reason(policy: Object) -> str:
+    conditions = policy.get("status", {}).get("conditions", [])
+    messages = [
+        one["message"]
+        for one in conditions
+        if one.get("type") == "Error" and one.get("status") == "True" and one.get("message")
+    ]
+    return f" ({'; '.join(messages)})" if messages else ""
+
+
+def _hook(
+    name: str, access: Access, wait: Wait, missing: Callable[[Any], Sequence[str]]
+) -> pulumi.ResourceHook:
+    """Make the hook; once passed, it stays passed for this run."""
+    passed = False
+
+    async def gate(_: pulumi.ResourceHookArgs) -> None:
+        nonlocal passed
+        if passed:
+            return
+        text = await access.kubeconfig.future()
+        api = _client(text or "", access.context)
+        await wait.until_ready(lambda: _read(api, missing))
+        passed = True
+
+    return pulumi.ResourceHook(name, gate)
+
+
+def _read(api: Any, missing: Callable[[Any], Sequence[str]]) -> Sequence[str]:
+    """Take an unanswered question for a missing layer, not for a failure."""
+    from kubernetes.client import ApiException
+    from urllib3.exceptions import HTTPError
+
+    try:
+        return missing(api)
+    except ApiException as error:
+        return [f"{api.configuration.host} answers {error.status} {error.reason}"]
+    except (HTTPError, OSError) as error:
+        return [f"{api.configuration.host} does not answer: {_cause(error)}"]
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason of a failed connection, without the classes around it."""
+    inner = getattr(error, "reason", None) or error.__cause__
+    return _cause(inner) if isinstance(inner, BaseException) else str(error).rsplit(": ", 1)[-1]
+
+
+def _client(kubeconfig: str, context: str | None) -> Any:
+    """Connect without retries of its own: the gate's clock is the only one.
+
+    Imported here, because the client takes half a second to load, and a preview needs none.
+    """
+    from kubernetes import client, config
+
+    settings = client.Configuration()
+    config.load_kube_config_from_dict(
+        yaml.safe_load(kubeconfig), context=context, client_configuration=settings
+    )
+    settings.retries = False
+    return client.ApiClient(settings)
+
+
+def missing_api(api: Any) -> list[str]:
+    """Read what exists as soon as API server and etcd work together and the client is known."""
+    from kubernetes.client import CoreV1Api
+
+    CoreV1Api(api).read_namespace("default", _request_timeout=ANSWER_S)
+    return []
+
+
+def _policies_and_nodes(api: Any) -> tuple[list[Object], list[Object]]:
+    from kubernetes.client import ApiException, CoreV1Api, CustomObjectsApi
+
+    try:
+        listed: Any = CustomObjectsApi(api).list_cluster_custom_object(
+            "nvidia.com", "v1", "clusterpolicies", _request_timeout=ANSWER_S
+        )
+    except ApiException as error:
+        if error.status != 404:  # 404: the chart's definitions are not there yet
+            raise
+        listed = {"items": []}
+    nodes = CoreV1Api(api).list_node(_request_timeout=ANSWER_S).items
+    return listed["items"], [api.sanitize_for_serialization(node) for node in nodes]
