@@ -1,1 +1,1 @@
-"""The simulated rack: hosts, machines and cards that are not there, and obey the real ones' rules."""
+"""The simulated rack: hosts, machines and cards that are not there, under the real rules."""
