@@ -11,7 +11,7 @@ from pulumi.provider.experimental.provider import PropertyDiffKind
 
 from rack.plugins.contract import UNKNOWN, Plain, PluginError, contains_unknown
 from rack.plugins.talos import patches
-from rack.plugins.talos.client import Access, ApiError, UnreachableError
+from rack.plugins.talos.client import Access, ApiError
 from rack.plugins.talos.resource import (
     Differences,
     Resource,
@@ -25,7 +25,6 @@ WRITE_ONLY: Final = ("clientConfigurationWo", "machineConfigurationInputWo")
 """Inputs that never reach the state."""
 STAGED_IF_NEEDED: Final = "staged_if_needing_reboot"
 WIPED_PARTITIONS: Final = ("STATE", "EPHEMERAL")
-RESET_STAGES: Final = frozenset({"off", "maintenance"})
 
 
 class ConfigurationApply(Resource):
@@ -87,7 +86,8 @@ class ConfigurationApply(Resource):
             what, limit, lambda: self.rack.command(old["node"], "reset", access, parameters)
         )
         left = limit - (time.monotonic() - started)
-        self.rack.persist(what, left, lambda: self._require_reset(old["node"]))
+        goal = "maintenance" if parameters["reboot"] else "off"
+        self.rack.persist(what, left, lambda: self._require_reset(old["node"], goal))
 
     def _apply(self, inputs: Plain, operation: str, seconds: float | None) -> Plain:
         inputs = with_endpoint(inputs)
@@ -116,14 +116,14 @@ class ConfigurationApply(Resource):
             "resolvedApplyMode": "auto" if mode == STAGED_IF_NEEDED else mode,
         }
 
-    def _require_reset(self, node: str) -> None:
+    def _require_reset(self, node: str, goal: str) -> None:
         try:
             stage = self.rack.machine(node).get("stage")
-        except UnreachableError:
-            raise
         except ApiError:
-            return  # A machine that is switched off does not answer.
-        if stage not in RESET_STAGES:
+            if goal == "off":
+                return  # A machine that is switched off does not answer.
+            raise
+        if stage != goal:
             raise ApiError("Unavailable", f"the machine is still in stage {stage}")
 
 
