@@ -231,16 +231,21 @@ class Machine(BaseModel):
         return self._image.platform == "nocloud"
 
     @property
-    def addresses(self) -> list[str]:
-        """IPv4 addresses that answer now, the platform's first, without prefix length."""
-        if self.stage not in ("maintenance", "running"):
-            return []
+    def own_addresses(self) -> list[str]:
+        """IPv4 addresses that are the machine's whenever its system is up, without prefix.
+
+        The platform's come first; a configuration adds its own and takes none away.
+        """
         found = [entry.address.partition("/")[0] for entry in self._static_interfaces()]
-        if self.stage == "running":
-            config = self.config
-            found += config.static_addresses
-            found += config.virtual_addresses if self.etcd else []
+        config = self.config
+        found += config.static_addresses
+        found += config.virtual_addresses if self.etcd else []
         return list(dict.fromkeys(found))
+
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses that answer now."""
+        return self.own_addresses if self.stage in ("maintenance", "running") else []
 
     def _static_interfaces(self) -> list[NocloudInterface]:
         cards = self._hardware.mac_addresses

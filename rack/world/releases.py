@@ -71,11 +71,6 @@ class Release(Frozen):
         return minor_of(self.talos)
 
     @property
-    def has_hostname_document(self) -> bool:
-        """Talos knows the HostnameConfig document (from 1.12 on)."""
-        return self.minor >= (1, 12)
-
-    @property
     def has_standard_nvidia_paths(self) -> bool:
         """The driver lies where the GPU Operator looks, and containerd injects CDI devices.
 

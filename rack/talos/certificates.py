@@ -1,0 +1,211 @@
+"""Certificates of the Talos API: who calls, and what an administrator of Kubernetes gets.
+
+Talos asks for mutual TLS. The rack's machine API is plain HTTP, so a call carries its client
+certificate and a signature of its body, and the same is checked of them: a chain to the machine's
+own authority, a role, and that the caller holds the key.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from ruamel.yaml import YAML
+
+from rack.world.machine_config import MachineConfig
+from rack.world.talos_error import TalosError
+
+ADMINISTRATOR: Final = "os:admin"
+_DEFAULT_LIFETIME: Final = timedelta(hours=8760)
+_TIME_SKEW: Final = timedelta(seconds=10)
+_DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_ED25519_KEY: Final = "ED25519 PRIVATE KEY"
+"""Talos' name for what everyone else calls a PKCS #8 `PRIVATE KEY`."""
+
+AuthorityKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
+
+
+def require_administrator(
+    authorities: str, certificate: str, signature: str, body: bytes, now: float
+) -> None:
+    """Make sure that a call comes from an administrator of the machine.
+
+    Args:
+        authorities: PEM of the authorities that the machine accepts.
+        certificate: base64 of the caller's certificate as PEM; empty where it sent none.
+        signature: base64 of the body's Ed25519 signature.
+        body: what was signed.
+        now: Unix time.
+
+    Raises:
+        TalosError: Unauthenticated, or PermissionDenied for another role.
+    """
+    if not certificate:
+        raise _unauthenticated("tls: client didn't provide a certificate")
+    caller = _read_certificate(certificate)
+    if not any(_issued(caller, authority) for authority in _read_authorities(authorities)):
+        raise _unauthenticated("x509: certificate signed by unknown authority")
+    moment = datetime.fromtimestamp(now, UTC)
+    if not caller.not_valid_before_utc <= moment <= caller.not_valid_after_utc:
+        raise _unauthenticated("x509: certificate has expired or is not yet valid")
+    if not _is_for_clients(caller):
+        raise _unauthenticated("x509: certificate specifies an incompatible key usage")
+    if not _signed(caller, signature, body):
+        raise _unauthenticated("tls: invalid signature by the client certificate")
+    roles = caller.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    if ADMINISTRATOR not in (role.value for role in roles):
+        raise TalosError("PermissionDenied", "not authorized")
+
+
+def _unauthenticated(reason: str) -> TalosError:
+    return TalosError("Unauthenticated", f"simulated rack: authentication failed: {reason}")
+
+
+def _read_certificate(text: str) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(base64.b64decode(text, validate=True))
+    except (ValueError, binascii.Error):
+        raise _unauthenticated("tls: failed to parse certificate from client") from None
+
+
+def _read_authorities(pem: str) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(pem.encode())
+    except ValueError:
+        return []
+
+
+def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _is_for_clients(certificate: x509.Certificate) -> bool:
+    try:
+        usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return True
+    return ExtendedKeyUsageOID.CLIENT_AUTH in usage
+
+
+def _signed(certificate: x509.Certificate, signature: str, body: bytes) -> bool:
+    key = certificate.public_key()
+    if not isinstance(key, ed25519.Ed25519PublicKey):
+        return False
+    try:
+        key.verify(base64.b64decode(signature, validate=True), body)
+    except (InvalidSignature, binascii.Error):
+        return False
+    return True
+
+
+def kubeconfig(config: MachineConfig, now: float) -> str:
+    """Make the administrator's kubeconfig as Talos does: signed with the configuration's own CA.
+
+    Raises:
+        TalosError: the configuration's Kubernetes CA is no certificate with its key.
+    """
+    certificate, key = _client(config, datetime.fromtimestamp(now, UTC))
+    cluster, user = config.cluster_name, f"admin@{config.cluster_name}"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": cluster,
+                "cluster": {
+                    "certificate-authority-data": _encode(config.accepted_certificates("cluster")),
+                    "server": config.endpoint,
+                },
+            }
+        ],
+        "users": [
+            {
+                "name": user,
+                "user": {
+                    "client-certificate-data": _encode(certificate),
+                    "client-key-data": _encode(key),
+                },
+            }
+        ],
+        "contexts": [
+            {"name": user, "context": {"cluster": cluster, "namespace": "default", "user": user}}
+        ],
+        "current-context": user,
+    }
+    return _write(document)
+
+
+def _client(config: MachineConfig, now: datetime) -> tuple[str, str]:
+    """Certificate and key of a member of system:masters, both PEM."""
+    authority, signer = _kubernetes_authority(config)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = [
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters"),
+        x509.NameAttribute(NameOID.COMMON_NAME, "admin"),
+    ]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name(name))
+        .issuer_name(authority.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _TIME_SKEW)
+        .not_valid_after(now + _lifetime(config))
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(signer, None if isinstance(signer, ed25519.Ed25519PrivateKey) else hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    form, secret = serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    return certificate.public_bytes(pem).decode(), key.private_bytes(pem, form, secret).decode()
+
+
+def _kubernetes_authority(config: MachineConfig) -> tuple[x509.Certificate, AuthorityKey]:
+    key_text = config.pem("cluster", "ca", "key").replace(_ED25519_KEY, "PRIVATE KEY")
+    try:
+        certificate = x509.load_pem_x509_certificate(config.pem("cluster", "ca", "crt").encode())
+        key = serialization.load_pem_private_key(key_text.encode(), password=None)
+    except (ValueError, TypeError):
+        raise _no_authority("cluster.ca is no certificate with its key") from None
+    if not isinstance(key, AuthorityKey):
+        raise _no_authority("cluster.ca.key is of a kind that signs no certificates")
+    if key.public_key() != certificate.public_key():
+        raise _no_authority("cluster.ca.key does not belong to cluster.ca.crt")
+    return certificate, key
+
+
+def _no_authority(why: str) -> TalosError:
+    return TalosError("FailedPrecondition", f"error getting Kubernetes CA: {why}")
+
+
+def _lifetime(config: MachineConfig) -> timedelta:
+    found = _DURATION.fullmatch(str(config.at("cluster", "adminKubeconfig", "certLifetime") or ""))
+    if not found or not any(found.groups()):
+        return _DEFAULT_LIFETIME
+    hours, minutes, seconds = (int(number or 0) for number in found.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+
+
+def _encode(pem: str) -> str:
+    return base64.b64encode(pem.encode()).decode()
+
+
+def _write(document: Mapping[str, object]) -> str:
+    writer = YAML(typ="rt", pure=True)
+    writer.width = 1_000_000
+    out = io.StringIO()
+    writer.dump(dict(document), out)
+    return out.getvalue()
