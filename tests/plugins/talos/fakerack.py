@@ -96,3 +96,19 @@ def _read(body: bytes) -> Any:
         return json.loads(body) if body else None
     except ValueError:
         return body.decode()
+
+
+UNAVAILABLE: Answer = (503, {"code": "Unavailable", "message": "connection refused"})
+
+
+def answers(rack: FakeRack, ending: str, *given: tuple[int, Any]) -> None:
+    """Answer requests to a path in turn; the last answer stays."""
+    left = list(given)
+
+    def script(method: str, path: str, body: bytes) -> tuple[int, Any] | None:
+        del method, body
+        if not path.endswith(ending):
+            return None
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    rack.script = script

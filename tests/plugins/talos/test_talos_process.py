@@ -13,7 +13,7 @@ import pytest
 from google.protobuf import empty_pb2, struct_pb2  # type: ignore[import-untyped]
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
-PLUGIN = Path(__file__).parents[2] / "rack" / "plugins" / "bin" / "pulumi-resource-talos"
+PLUGIN = Path(__file__).parents[3] / "rack" / "plugins" / "bin" / "pulumi-resource-talos"
 
 
 @pytest.fixture(scope="module")
