@@ -167,8 +167,15 @@ def write(node: Node) -> str:
     writer = YAML(typ="rt", pure=True)
     writer.indent(mapping=4, sequence=6, offset=4)
     out = io.StringIO()
-    writer.dump(node, out)
+    writer.dump(_plain(node), out)
     return out.getvalue()
+
+
+def _plain(node: Node) -> Node:
+    """The node without the style that it was written in."""
+    if isinstance(node, dict):
+        return {key: _plain(value) for key, value in node.items()}
+    return [_plain(item) for item in node] if isinstance(node, list) else node
 
 
 def _cannot(value: Node, wanted: str, line: int) -> str:
