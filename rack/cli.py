@@ -98,10 +98,11 @@ def _print(found: dict[str, Any]) -> None:
                 f"Host {host} does not answer: a VM took its {', '.join(losses)}."
                 f" `python -m rack power-cycle {host}` boots it."
             )
-    table = Table("VM", "Name", "Host", "Power", "Talos", "Address", "PCI functions")
+    table = Table("VM", "Name", "Host", "Power", "Talos", "Addresses", "PCI functions")
     for vm in found["vms"]:
-        texts = (vm["vmid"], vm["name"], vm["node"], vm["status"], vm["machine"], vm["address"])
-        table.add_row(*map(str, texts), "\n".join(vm["pci"]))
+        talos = f"{vm['machine']}: {vm['problem']}" if vm["problem"] else vm["machine"]
+        texts = (str(vm["vmid"]), vm["name"], vm["node"], vm["status"], talos)
+        table.add_row(*texts, "\n".join(vm["addresses"]), "\n".join(vm["pci"]))
     console.print(table)
 
 

@@ -56,14 +56,15 @@ def about(rack: Rack) -> dict[str, Any]:
 
 
 def _summary(vm: Vm) -> dict[str, Any]:
-    facts = vm.machine.facts() if vm.machine is not None and vm.is_running else None
+    machine = vm.machine if vm.is_running else None
     return {
         "vmid": vm.vmid,
         "name": vm.name,
         "node": vm.node,
         "status": "running" if vm.is_running else "stopped",
-        "machine": vm.machine.stage if vm.machine is not None and vm.is_running else "off",
-        "address": facts.address if facts else "",
+        "machine": machine.stage if machine else "off",
+        "problem": machine.problem if machine else "",
+        "addresses": machine.addresses if machine else [],
         "pci": vm.passed,
     }
 
