@@ -8,7 +8,6 @@ from typing import Any
 
 import pulumi
 from pulumiverse_talos import client, cluster, machine
-from pydantic.alias_generators import to_camel
 
 from gpu_passthrough.config import TalosAccess
 
@@ -131,5 +130,11 @@ def camel_case(value: Any) -> Any:
     knows them.
     """
     if isinstance(value, Mapping):
-        return {to_camel(key): camel_case(one) for key, one in value.items()}
+        return {_camel(key): camel_case(one) for key, one in value.items()}
     return value
+
+
+def _camel(key: str) -> str:
+    """A name such as k8s_aggregator: only the words after the first get a capital."""
+    first, *others = key.split("_")
+    return first + "".join(word.capitalize() for word in others)
