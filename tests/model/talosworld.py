@@ -88,6 +88,11 @@ def booted(
     return machine
 
 
+def stage(machine: Machine) -> str:
+    """The machine's stage, as it is now."""
+    return machine.stage
+
+
 def documents(role: str = "worker") -> list[dict[str, Any]]:
     """A configuration as Talos generates it for 1.13, with readable secrets."""
     control_plane = role == "controlplane"

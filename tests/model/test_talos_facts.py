@@ -185,9 +185,9 @@ class TestDriver:
         machine.apply(text(documents()), NOW)
         assert loaded() is None
         machine.apply(with_modules("nvidia"), NOW)
-        assert loaded() == {"nvidia"}
+        assert loaded() == frozenset({"nvidia"})
         machine.apply(text(documents()), NOW)
-        assert loaded() == {"nvidia"}
+        assert loaded() == frozenset({"nvidia"})
         machine.reboot(NOW + 5)
         assert loaded() is None
 

@@ -19,6 +19,7 @@ from tests.model.talosworld import (
     gpu,
     hardware,
     nocloud,
+    stage,
     talos_image,
     text,
     with_modules,
@@ -36,7 +37,7 @@ def refused(call: Any) -> TalosError:
 
 def test_a_new_machine_waits_in_maintenance_mode_at_its_address() -> None:
     machine = booted()
-    assert machine.stage == "maintenance"
+    assert stage(machine) == "maintenance"
     assert machine.addresses == ["127.0.0.2"]
     assert machine.facts() is None
     assert machine.cluster is None
@@ -45,14 +46,14 @@ def test_a_new_machine_waits_in_maintenance_mode_at_its_address() -> None:
 def test_a_configured_machine_runs_and_keeps_its_configuration() -> None:
     machine = booted()
     assert machine.apply(WORKER, NOW) == "Applied configuration without a reboot"
-    assert machine.stage == "running"
+    assert stage(machine) == "running"
     boot = machine.boot_id
     machine.power_off()
-    assert machine.stage == "off"
+    assert stage(machine) == "off"
     assert machine.addresses == []
     assert machine.facts() is None
     machine.power_on(talos_image(), nocloud(), (), hardware(), NOW + 60)
-    assert machine.stage == "running"
+    assert stage(machine) == "running"
     assert machine.boot_id != boot
 
 
@@ -84,7 +85,7 @@ class TestFirmware:
     ) -> None:
         machine = booted(talos_image(file=file), **changed_hardware)
         assert problem in machine.problem
-        assert machine.stage == ("booting" if problem else "maintenance")
+        assert stage(machine) == ("booting" if problem else "maintenance")
         assert machine.next_event is None
 
     def test_a_machine_that_does_not_boot_has_no_api(self) -> None:
@@ -99,7 +100,7 @@ class TestNetwork:
         stranger = NocloudInterface(mac_address="BC:24:11:FF:FF:FF", address="127.0.0.7/24")
         machine = Machine()
         machine.power_on(talos_image(), nocloud(interfaces=(stranger,)), (), hardware(), NOW)
-        assert machine.stage == "maintenance"
+        assert stage(machine) == "maintenance"
         assert machine.addresses == []
 
     def test_without_a_static_address_nobody_reaches_the_machine(self) -> None:
@@ -110,7 +111,7 @@ class TestNetwork:
 
     def test_an_image_of_another_platform_does_not_read_the_drive(self) -> None:
         machine = booted(talos_image(file="metal-amd64.qcow2"))
-        assert machine.stage == "maintenance"
+        assert stage(machine) == "maintenance"
         assert machine.addresses == []
         assert machine.hostname.startswith("talos-")
 
@@ -164,7 +165,7 @@ class TestHostname:
 
         assert named("stable").hostname.startswith("talos-")
         waiting = named("off")
-        assert waiting.stage == "booting"
+        assert stage(waiting) == "booting"
         assert "waiting for a hostname" in waiting.problem
 
 
@@ -174,7 +175,7 @@ class TestApply:
         error = refused(lambda: machine.apply(text(changed(documents(), "machine.foo", 1)), NOW))
         assert error.code == "InvalidArgument"
         assert "unknown keys" in error.message
-        assert machine.stage == "maintenance"
+        assert stage(machine) == "maintenance"
         assert not machine.configuration
 
     def test_a_configuration_needs_its_main_document(self) -> None:
@@ -186,7 +187,7 @@ class TestApply:
         old = booted(talos_image(version="v1.11.6"))
         assert "not registered" in refused(lambda: old.apply(WORKER, NOW)).message
         old.apply(text(documents()[:1]), NOW)
-        assert old.stage == "running"
+        assert stage(old) == "running"
 
     @pytest.mark.parametrize(
         ("path", "value", "reboots"),
@@ -209,7 +210,7 @@ class TestApply:
             assert "can't be applied in immediate mode" in error.message
         machine.apply(new, NOW + 5)
         assert (machine.boot_id != boot) is reboots
-        assert machine.stage == "running"
+        assert stage(machine) == "running"
 
     def test_the_same_configuration_again_changes_nothing(self) -> None:
         machine = booted()
@@ -265,7 +266,7 @@ class TestBootstrap:
         machine.bootstrap(NOW)
         first = machine.etcd
         machine.reset(NOW + 5, reboot=True)
-        assert machine.stage == "maintenance"
+        assert stage(machine) == "maintenance"
         assert machine.cluster is None
         machine.apply(CONTROL_PLANE, NOW + 6)
         machine.bootstrap(NOW + 7)
@@ -286,7 +287,7 @@ def test_a_reset_without_reboot_switches_off() -> None:
     machine = booted()
     machine.apply(WORKER, NOW)
     machine.reset(NOW, reboot=False)
-    assert machine.stage == "off"
+    assert stage(machine) == "off"
     assert not machine.configuration
 
 
@@ -323,31 +324,31 @@ class TestUpgrade:
 class TestLatency:
     def test_with_realistic_latency_things_take_their_time(self) -> None:
         machine = booted(latency="realistic")
-        assert machine.stage == "booting"
+        assert stage(machine) == "booting"
         assert machine.next_event == NOW + SECONDS["boot"]
         assert not machine.advance(NOW + SECONDS["boot"] - 1)
         assert machine.advance(NOW + SECONDS["boot"])
-        assert machine.stage == "maintenance"
+        assert stage(machine) == "maintenance"
         machine.apply(WORKER, NOW + 100)
         assert machine.addresses == []
         assert machine.advance(NOW + 100 + SECONDS["configure"])
-        assert machine.stage == "running"
+        assert stage(machine) == "running"
 
     def test_an_upgrade_takes_the_installers_time_and_a_boot(self) -> None:
         machine = booted(latency="realistic")
         machine.advance(NOW + 50)
         machine.upgrade(talos_image(version="v1.13.8"), NOW + 100)
         machine.advance(NOW + 100 + SECONDS["upgrade"])
-        assert machine.stage == "booting"
+        assert stage(machine) == "booting"
         machine.advance(NOW + 100 + SECONDS["upgrade"] + SECONDS["boot"])
-        assert machine.stage == "maintenance"
+        assert stage(machine) == "maintenance"
 
     def test_a_machine_that_loses_power_forgets_what_was_due(self) -> None:
         machine = booted(latency="realistic")
         machine.power_off()
         assert machine.next_event is None
         assert not machine.advance(NOW + 1000)
-        assert machine.stage == "off"
+        assert stage(machine) == "off"
 
 
 class TestGpuImageWithoutGpu:
@@ -356,9 +357,9 @@ class TestGpuImageWithoutGpu:
         machine.apply(with_modules(*MODULES), NOW)
         assert machine.facts() is not None
         machine.advance(NOW + REBOOT_AFTER - 1)
-        assert machine.stage == "running"
+        assert stage(machine) == "running"
         machine.advance(NOW + REBOOT_AFTER)
-        assert machine.stage == "reboot-loop"
+        assert stage(machine) == "reboot-loop"
         assert machine.facts() is None
         assert machine.addresses == []
 
@@ -371,7 +372,7 @@ class TestGpuImageWithoutGpu:
         machine.apply(with_modules(*MODULES), NOW)
         assert machine.next_event is None
         assert not machine.advance(NOW + 2 * REBOOT_AFTER)
-        assert machine.stage == "running"
+        assert stage(machine) == "running"
 
 
 class TestJoining:
@@ -398,6 +399,6 @@ class TestJoining:
 def test_no_cloud_init_drive_means_no_address_and_a_made_up_name() -> None:
     machine = Machine()
     machine.power_on(talos_image(), Nocloud(), (), hardware(), NOW)
-    assert machine.stage == "maintenance"
+    assert stage(machine) == "maintenance"
     assert machine.addresses == []
     assert machine.hostname.startswith("talos-")
