@@ -6,6 +6,10 @@ it by the variable RACK_POD, and their container in it by RACK_CONTAINER.
 
 from __future__ import annotations
 
+from typing import Literal
+
+from pydantic import Field
+
 from rack.world.nodefacts import Frozen
 
 
@@ -55,8 +59,16 @@ class ImageView(Frozen):
     """Version of the onnxruntime package, empty without it."""
     providers: tuple[str, ...] = ()
     """Execution providers that the package was built with."""
-    env: dict[str, str] = {}
+    env: dict[str, str] = Field(default_factory=dict)
     """Variables that the image sets."""
+
+
+class FileView(Frozen):
+    """One thing in a container's filesystem."""
+
+    kind: Literal["file", "program", "folder", "link", "device"]
+    text: str = ""
+    """Content of a file, target of a link, empty for everything else."""
 
 
 class DriverView(Frozen):
@@ -73,20 +85,23 @@ class ContainerView(Frozen):
 
     name: str
     image: ImageView
-    env: dict[str, str] = {}
+    env: dict[str, str] = Field(default_factory=dict)
     """Every variable, the image's and the injected ones included."""
     gpus: tuple[GpuView, ...] = ()
     """Cards whose device nodes were injected."""
     driver: DriverView | None = None
     """None where no driver library was injected."""
-    injected_by: str = ""
-    """runtime-class or cdi; empty where nothing was injected."""
-    files: dict[str, str] = {}
-    """Path to content, of every file; a content of `-> target` is a symbolic link."""
-    ld_cache: dict[str, str] = {}
+    injected_by: Literal["", "runtime-class", "cdi"] = ""
+    """Empty where nothing was injected."""
+    files: dict[str, FileView] = Field(default_factory=dict)
+    """Everything but folders that have something in them, by absolute path."""
+    ld_cache: dict[str, str] = Field(default_factory=dict)
     """Library name to path, as `ldconfig -p` lists them."""
-    cuda_result: int = 100
-    """What cuInit and a first context give: 0, or a CUDA error number."""
+    driver_result: int = 100
+    """What cuInit of the injected libcuda gives: 0, or a number of cuda.ERRORS."""
+    runtime_result: int = 35
+    """What the first call of the image's own CUDA libraries gives."""
+    hostname: str = ""
 
 
 class PodView(Frozen):
