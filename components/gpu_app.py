@@ -88,7 +88,7 @@ class GpuApp(pulumi.ComponentResource):
         return core.v1.Secret(
             f"{self._name}-env",
             metadata={"namespace": self._args.namespace, "labels": self._labels},
-            string_data=pulumi.Output.secret(plain),
+            string_data=plain,
             opts=pulumi.ResourceOptions(parent=self),
         )
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from components.talos_cluster import camel_case
+from components.talos_cluster import TalosIdentity, TalosIdentityArgs, camel_case
 from components.talos_image import customization, nvidia_extensions
 from gpu_passthrough.config import Extensions, Stack
-from tests.program.recorder import GENERATE, SECRETS, TALOSCONFIG, Recorder, run_program
+from tests.program.recorder import GENERATE, SECRETS, TALOSCONFIG, Recorder, record, run_program
 from tests.program.stacks import stack, talos
 
 NVIDIA = ["nvidia", "nvidia_uvm", "nvidia_drm", "nvidia_modeset"]
@@ -178,6 +179,18 @@ def test_the_configuration_is_generated_with_the_names_that_the_plugin_knows() -
         assert call["clusterName"] == "homelab"
         assert call["clusterEndpoint"] == "https://10.0.0.11:6443"
         assert (call["talosVersion"], call["kubernetesVersion"]) == ("v1.13.9", "v1.34.4")
+
+
+def test_the_clusters_identity_stays_secret_on_its_way() -> None:
+    secret: list[asyncio.Future[bool]] = []
+
+    def build() -> None:
+        identity = TalosIdentity("homelab", TalosIdentityArgs(talos_version="v1.13.9"))
+        for one in (identity.machine_secrets, identity.client_configuration):
+            secret.append(asyncio.ensure_future(one.is_secret()))
+
+    record(build)
+    assert [one.result() for one in secret] == [True, True]
 
 
 def test_names_become_the_plugins_own_however_deep() -> None:
