@@ -23,6 +23,7 @@ _BINARIES: Final = "/usr/local/bin"
 class GuestGpu:
     """One NVIDIA GPU on the guest's PCI bus."""
 
+    host: str
     function: PciFunction
     guest_address: str
     silicon: Silicon | None
@@ -36,7 +37,7 @@ class GuestGpu:
         if self.silicon is None:
             return None
         function, silicon = self.function, self.silicon
-        seed = f"{function.slot}/{function.id}/{function.subsystem_id}"
+        seed = f"{self.host}/{function.slot}/{function.id}/{function.subsystem_id}"
         return GpuFacts(
             uuid=f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, seed)}",
             guest_address=self.guest_address,
@@ -73,6 +74,7 @@ def present(functions: Iterable[PciFunction], hardware: VmHardware) -> list[Gues
         crowded = hardware.bios == "seabios" and large > 1
         found.append(
             GuestGpu(
+                host=hardware.node,
                 function=function,
                 guest_address=_guest_address(index, hardware),
                 silicon=silicon,

@@ -104,9 +104,10 @@ class MachineConfig:
     def static_addresses(self) -> list[str]:
         """IPv4 addresses that the configuration adds to the machine, without prefix length."""
         devices = self.at("machine", "network", "interfaces") or []
-        found = [text for device in devices for text in device.get("addresses") or []]
+        found = [text for device in devices for text in _strings(device.get("addresses"))]
         for document in self.of_kind("LinkConfig"):
-            found += [entry["address"] for entry in document.get("addresses") or []]
+            entries = document.get("addresses") or []
+            found += _strings([entry.get("address") for entry in entries])
         return [text.partition("/")[0] for text in found]
 
     @property
@@ -131,12 +132,12 @@ class MachineConfig:
 
     def pem(self, *path: str) -> str:
         """A certificate or key of the main document as PEM text; empty where there is none."""
-        return base64.b64decode(str(self.at(*path) or "")).decode(errors="replace")
+        return _text_of(self.at(*path))
 
     def accepted_certificates(self, part: Literal["machine", "cluster"]) -> str:
         """PEM of the authorities that the Talos or the Kubernetes API accepts, joined."""
         accepted = self.at(part, "acceptedCAs") or []
-        extra = (base64.b64decode(entry.get("crt", "")).decode() for entry in accepted)
+        extra = (_text_of(entry.get("crt")) for entry in accepted)
         return "".join([self.pem(part, "ca", "crt"), *extra])
 
     @property
@@ -152,12 +153,14 @@ class MachineConfig:
     @property
     def pod_subnets(self) -> tuple[str, ...]:
         """Networks of the pods."""
-        return tuple(self.at("cluster", "network", "podSubnets") or (_POD_SUBNET,))
+        return tuple(_strings(self.at("cluster", "network", "podSubnets"))) or (_POD_SUBNET,)
 
     @property
     def service_subnets(self) -> tuple[str, ...]:
         """Networks of the services."""
-        return tuple(self.at("cluster", "network", "serviceSubnets") or (_SERVICE_SUBNET,))
+        return tuple(_strings(self.at("cluster", "network", "serviceSubnets"))) or (
+            _SERVICE_SUBNET,
+        )
 
     @property
     def pod_security_default(self) -> str:
@@ -171,6 +174,15 @@ class MachineConfig:
     def needs_reboot(self, new: MachineConfig) -> bool:
         """Changing to `new` touches what Talos reads only at boot."""
         return _fixed_part(self) != _fixed_part(new)
+
+
+def _strings(values: list[Any] | None) -> list[str]:
+    """The texts of a list; null stands for an empty one, which says nothing."""
+    return [str(value) for value in values or [] if value not in (None, "")]
+
+
+def _text_of(encoded: Any) -> str:
+    return base64.b64decode(str(encoded or "")).decode(errors="replace")
 
 
 def _fixed_part(config: MachineConfig) -> Document:

@@ -104,8 +104,7 @@ class Structure:
         for key, value in node.items():
             field = self._known(fields, key)
             if field is not None and value is not None:
-                line = node.lc.value(key)[0] + 1
-                yield from self._mismatches(value, field.type, line)
+                yield from self._mismatches(value, field.type, _line(node, key))
 
     def _mismatches(self, value: Node, wanted: str, line: int) -> Iterator[str]:
         if wanted.startswith("["):
@@ -129,7 +128,7 @@ class Structure:
             yield from self.mismatches(value, parts()[wanted])
         else:
             for key, item in value.items():
-                yield from self._mismatches(item, wanted[1:-1], value.lc.value(key)[0] + 1)
+                yield from self._mismatches(item, wanted[1:-1], _line(value, key))
 
     def unknown(self, node: Node, fields: dict[str, Field]) -> dict[str, Node]:
         """The part of a mapping that Talos does not know, with the path that leads to it."""
@@ -169,6 +168,14 @@ def write(node: Node) -> str:
     out = io.StringIO()
     writer.dump(_plain(node), out)
     return out.getvalue()
+
+
+def _line(node: Node, key: Any) -> int:
+    """Where a key's value is written; for one that came by a merge, where its mapping starts."""
+    try:
+        return int(node.lc.value(key)[0]) + 1
+    except KeyError:
+        return int(node.lc.line or 0) + 1
 
 
 def _plain(node: Node) -> Node:

@@ -129,6 +129,7 @@ class Vm(BaseModel):
         return VmHardware(
             vmid=self.vmid,
             name=self.name,
+            node=self.node,
             cpus=self.cpus,
             memory_mib=self.memory_mib,
             bios="ovmf" if self.config.get("bios") == "ovmf" else "seabios",

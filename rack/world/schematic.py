@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -47,6 +48,8 @@ _FIELDS: dict[str, dict[str, str]] = {
 _BOOTLOADERS = ("none", "dual-boot", "sd-boot", "grub")
 _LIMITS = {"uint8": 2**8, "uint": 2**64}
 _YAML_1_1_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"))
+
+_YAML_1_1_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
 
 
 class InvalidSchematic(ValueError):  # noqa: N818 - the factory's own word
@@ -202,7 +205,7 @@ def _styled(node: Node) -> Node:
 
 def _reads_as_something_else(text: str) -> bool:
     """Written plainly, the text would come back as a number, a boolean or nothing."""
-    if not text or text.lower() in _YAML_1_1_WORDS:
+    if not text or text.lower() in _YAML_1_1_WORDS or _YAML_1_1_SEXAGESIMAL.fullmatch(text):
         return True
     try:
         return not isinstance(YAML(typ="safe", pure=True).load(text), (str, dict, list))

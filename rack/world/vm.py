@@ -13,6 +13,8 @@ class VmHardware(Frozen):
     vmid: int
     name: str
     """The VM's name; nocloud data makes it the guest's hostname."""
+    node: str = ""
+    """The host that it runs on."""
     cpus: int
     memory_mib: int
     bios: Literal["seabios", "ovmf"] = "seabios"

@@ -69,11 +69,18 @@ def test_order_of_keys_and_comments_do_not_change_an_id() -> None:
 
 
 def test_the_canonical_text_quotes_what_would_read_as_something_else() -> None:
-    text = parse(
-        "customization: {extraKernelArgs: ['1', 'yes', '', 'a: b', '-x', 'console=ttyS0,115200']}"
-    ).text
+    arguments = "['1', 'yes', '1:20', '', 'a: b', '-x', 'console=ttyS0,115200']"
+    text = parse(f"customization: {{extraKernelArgs: {arguments}}}").text
     lines = [line.strip() for line in text.splitlines()[2:]]
-    assert lines == ['- "1"', '- "yes"', '- ""', "- 'a: b'", "- -x", "- console=ttyS0,115200"]
+    assert lines == [
+        '- "1"',
+        '- "yes"',
+        '- "1:20"',
+        '- ""',
+        "- 'a: b'",
+        "- -x",
+        "- console=ttyS0,115200",
+    ]
     assert text.startswith("customization:\n    extraKernelArgs:\n        - ")
 
 

@@ -122,6 +122,7 @@ class TestCards:
     def test_its_identity_is_its_own_and_stays(self) -> None:
         first = gpu_node().gpus[0].uuid
         assert running(NONFREE_LTS, (gpu(),), vmid=112).gpus[0].uuid == first
+        assert running(NONFREE_LTS, (gpu(),), node="pve2").gpus[0].uuid != first
         assert gpu_node(functions=(gpu("0000:02:00"),)).gpus[0].uuid != first
         assert gpu_node(functions=(gpu(device="2705"),)).gpus[0].uuid != first
 
