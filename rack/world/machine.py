@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel
 
 from rack.world.factory import ImageContent
+from rack.world.firmware import boot_problem
 from rack.world.guest_gpus import GuestGpu, module_extension, present
 from rack.world.machine_config import InvalidConfiguration, MachineConfig, load
 from rack.world.machine_config_rules import validate
@@ -35,15 +36,6 @@ SECONDS: Final = {"boot": 35.0, "configure": 45.0, "upgrade": 90.0}
 
 REBOOT_AFTER: Final = 4206.0
 """Seconds after which a machine with NVIDIA's modules and no NVIDIA card gives up and reboots."""
-
-_WITHOUT_X86_64_V2: Final = frozenset(
-    {
-        *("486", "pentium", "pentium2", "pentium3", "coreduo", "core2duo", "Conroe", "Penryn"),
-        *("athlon", "phenom", "Opteron_G1", "Opteron_G2", "Opteron_G3"),
-        *("kvm32", "kvm64", "qemu32", "qemu64"),
-    }
-)
-"""QEMU's processor types that lack instructions which Talos needs."""
 
 
 class NocloudInterface(Frozen):
@@ -140,7 +132,11 @@ class Machine(BaseModel):
         self.staged_configuration = ""
         self.kernel_modules = frozenset()
         self.boots, self.booted_at = self.boots + 1, now
-        self.stage, self.due, self.problem = "booting", None, self._firmware_problem()
+        self.stage, self.due, self.problem = (
+            "booting",
+            None,
+            boot_problem(self._image, self._hardware),
+        )
         if not self.problem:
             delay = self._seconds("boot") + (self._seconds("configure") if self._is_set_up else 0)
             self._head_for("running" if self._is_set_up else "maintenance", now + delay)
@@ -159,19 +155,6 @@ class Machine(BaseModel):
             if self._lacks_its_gpu:
                 self._head_for("reboot-loop", self.booted_at + REBOOT_AFTER)
         self.stage = stage
-
-    def _firmware_problem(self) -> str:
-        """Why firmware or kernel stops before Talos runs; empty when they do not."""
-        image, hardware = self._image, self._hardware
-        if image.arch != "amd64":
-            return f"no bootable device: the image is for {image.arch}"
-        if hardware.bios == "ovmf" and hardware.secure_boot_keys:
-            return "BdsDxe: failed to load Boot0001: Access Denied (Secure Boot, pre-enrolled keys)"
-        if hardware.bios == "seabios" and image.secure_boot:
-            return "no bootable device: a secure boot image needs UEFI firmware"
-        if hardware.cpu_type in _WITHOUT_X86_64_V2:
-            return f"Talos requires an x86-64-v2 processor, {hardware.cpu_type} is none"
-        return ""
 
     @property
     def _image(self) -> ImageContent:

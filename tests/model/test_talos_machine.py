@@ -65,36 +65,6 @@ def test_a_machine_survives_being_written_to_disk() -> None:
     assert read.facts() == machine.facts()
 
 
-class TestFirmware:
-    @pytest.mark.parametrize(
-        ("changed_hardware", "file", "problem"),
-        [
-            ({"secure_boot_keys": True}, "nocloud-amd64.qcow2", "Access Denied"),
-            ({"secure_boot_keys": True}, "nocloud-amd64-secureboot.qcow2", "Access Denied"),
-            ({"secure_boot_keys": True, "bios": "seabios"}, "nocloud-amd64.qcow2", ""),
-            ({"bios": "seabios"}, "nocloud-amd64-secureboot.qcow2", "needs UEFI"),
-            ({}, "nocloud-amd64-secureboot.qcow2", ""),
-            ({"bios": "seabios", "machine": "pc"}, "nocloud-amd64.qcow2", ""),
-            ({}, "nocloud-arm64.qcow2", "the image is for arm64"),
-            ({"cpu_type": "kvm64"}, "nocloud-amd64.qcow2", "x86-64-v2"),
-            ({"cpu_type": "x86-64-v2-AES"}, "nocloud-amd64.qcow2", ""),
-        ],
-    )
-    def test_firmware_starts_what_it_can(
-        self, changed_hardware: dict[str, Any], file: str, problem: str
-    ) -> None:
-        machine = booted(talos_image(file=file), **changed_hardware)
-        assert problem in machine.problem
-        assert stage(machine) == ("booting" if problem else "maintenance")
-        assert machine.next_event is None
-
-    def test_a_machine_that_does_not_boot_has_no_api(self) -> None:
-        machine = booted(secure_boot_keys=True)
-        assert machine.addresses == []
-        assert machine.own_addresses == ["127.0.0.2"]
-        assert refused(lambda: machine.apply(WORKER, NOW)).code == "Unavailable"
-
-
 class TestNetwork:
     def test_the_card_is_found_by_its_address(self) -> None:
         stranger = NocloudInterface(mac_address="BC:24:11:FF:FF:FF", address="127.0.0.7/24")
