@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,15 +12,12 @@ import requests
 from proxmoxer import ProxmoxAPI
 from proxmoxer.core import ResourceException
 
-from rack.certificate import server_context
 from rack.plugins.proxmoxve.client import ApiError, Client, TaskError
-from rack.proxmox.server import ProxmoxServer
 from rack.rack import Rack
 from rack.settings import Settings
-from rack.sockets import listen
-from rack.token import read_token
 from rack.world.access import AclEntry
-from tests.model.proxmoxworld import IMAGE, IMAGE_URL, image
+from tests.model.proxmoxworld import IMAGE, IMAGE_URL
+from tests.rack.proxmoxserver import Served
 
 CARD = "id=10de:2204,iommugroup=14,node=pve,path=0000:01:00,subsystem-id=10de:1467"
 VM: dict[str, Any] = {
@@ -40,39 +36,6 @@ VM: dict[str, Any] = {
     "agent": "enabled=0",
     "balloon": 0,
 }
-
-
-class Served:
-    """A rack whose Proxmox API listens on a random port."""
-
-    def __init__(self, home: Path) -> None:
-        self.settings = Settings(home=home)
-        self.rack = Rack(self.settings)
-        self.rack.fetch_through(image)
-        listener: socket.socket = listen(0, "a test")
-        self.port = listener.getsockname()[1]
-        self.server = ProxmoxServer(self.rack, listener, server_context(self.settings))
-        self.server.start()
-        self.token = read_token(self.settings)
-
-    @property
-    def url(self) -> str:
-        return f"https://127.0.0.1:{self.port}/api2/json"
-
-    def raw(self, method: str, path: str, **options: Any) -> requests.Response:
-        headers = {"Authorization": f"PVEAPIToken={self.token}", **options.pop("headers", {})}
-        return requests.request(
-            method,
-            self.url + path,
-            headers={name: text for name, text in headers.items() if text},
-            verify=str(self.settings.certificate),
-            timeout=10,
-            **options,
-        )
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
 
 
 @pytest.fixture
