@@ -14,7 +14,6 @@ from proxmoxer.core import ResourceException
 
 from rack.plugins.proxmoxve.client import ApiError, Client, TaskError
 from rack.rack import Rack
-from rack.settings import Settings
 from rack.world.access import AclEntry
 from tests.model.proxmoxworld import IMAGE, IMAGE_URL
 from tests.rack.proxmoxserver import Served
@@ -391,21 +390,3 @@ def test_two_clients_get_two_numbers(served: Served) -> None:
     for thread in threads:
         thread.join()
     assert sorted(results) == [200, 500, 500, 500]
-
-
-def test_with_latency_tasks_end_by_themselves(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path, latency="realistic")
-    now = [1_800_000_000.0]
-    rack = Rack(settings, clock=lambda: now[0])
-    with rack.lock() as world:
-        upid = world.submit("qmconfig", "pve", "100", "pulumi@pve!gpu-passthrough", rack.now())
-    clock = threading.Thread(target=rack.run_clock, daemon=True)
-    now[0] += 60
-    clock.start()
-    ended = rack.wait_for(
-        lambda world: getattr(world.task(upid), "exit_status", "") or None, timeout=5
-    )
-    rack.close()
-    clock.join(5)
-    assert ended == "OK"
-    assert not clock.is_alive()
