@@ -1,0 +1,1 @@
+"""The Kubernetes cluster of the rack: a real control plane, and what simulates its nodes."""
