@@ -223,6 +223,7 @@ def _client(kubeconfig: str, context: str | None) -> Any:
 
     Imported here, because the client takes half a second to load, and a preview needs none.
     """
+    import urllib3
     from kubernetes import client, config
 
     settings = client.Configuration()
@@ -230,6 +231,9 @@ def _client(kubeconfig: str, context: str | None) -> Any:
         yaml.safe_load(kubeconfig), context=context, client_configuration=settings
     )
     settings.retries = False
+    if not settings.verify_ssl:
+        # The kubeconfig says so, and a warning for each read would hide what is missing.
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     return client.ApiClient(settings)
 
 
