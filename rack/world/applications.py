@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rack.world.container import Container
-from rack.world.cuda import ERRORS
+from rack.world.cuda_errors import ERRORS
 from rack.world.onnx import CPU, CUDA, creation_messages
 from rack.world.result import Result, exited, running
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from rack.world.cuda_errors import SUCCESS
 from rack.world.nodefacts import DriverFacts, GpuFacts
 from rack.world.podview import ImageView
 
@@ -37,34 +38,6 @@ _CUDA_OF_BRANCH: Final[dict[int, str]] = {
 
 _MIN_BRANCH: Final[dict[int, int]] = {11: 450, 12: 525, 13: 580}
 """Oldest driver branch for a CUDA major version; within a major, versions are compatible."""
-
-SUCCESS: Final = 0
-ERRORS: Final[dict[int, tuple[str, str]]] = {
-    1: ("CUDA_ERROR_INVALID_VALUE", "invalid argument"),
-    2: ("CUDA_ERROR_OUT_OF_MEMORY", "out of memory"),
-    3: ("CUDA_ERROR_NOT_INITIALIZED", "initialization error"),
-    35: (
-        "cudaErrorInsufficientDriver",
-        "CUDA driver version is insufficient for CUDA runtime version",
-    ),
-    100: ("CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"),
-    101: ("CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"),
-    201: ("CUDA_ERROR_INVALID_CONTEXT", "invalid device context"),
-    209: (
-        "CUDA_ERROR_NO_BINARY_FOR_GPU",
-        "no kernel image is available for execution on the device",
-    ),
-    803: (
-        "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
-        "system has unsupported display driver / cuda driver combination",
-    ),
-    804: (
-        "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
-        "forward compatibility was attempted on non supported HW",
-    ),
-    999: ("CUDA_ERROR_UNKNOWN", "unknown error"),
-}
-"""Name and text of each error number that the rack gives."""
 
 
 def version(text: str) -> Version:

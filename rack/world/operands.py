@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from rack.world.container import Container
-from rack.world.cuda import ERRORS, driver_result, runtime_result
+from rack.world.cuda import driver_result, runtime_result
+from rack.world.cuda_errors import ERRORS
 from rack.world.images import repository_and_tag
 from rack.world.nodefacts import NodeFacts
 from rack.world.podtypes import PodContext
