@@ -76,7 +76,8 @@ def _command(container: Container) -> Result:
         # Nobody knows what is in such an image, so its programs are taken to do their work.
         known = FileTree(view.files).program(argv[0], view.env.get("PATH", ""))
         if known is None:
-            return running()
+            policy = container.pod["spec"].get("restartPolicy", "Always")
+            return running() if policy == "Always" else exited(0)
     if FileTree(view.files).program(argv[0], view.env.get("PATH", "")) is None:
         return exited(
             128,

@@ -54,8 +54,8 @@ class ContainerOutcome(Frozen):
     """What it has written to stdout and stderr by now."""
     argv: tuple[str, ...] = ()
     """Where not empty: the container runs this command of `rack.programs`, and its output and
-    exit code are the ones of the container (`rack.programs.launch.run_command`). The other fields hold
-    for a kubelet that does not run it."""
+    exit code are the container's (`rack.programs.launch.run_command`). The other fields hold for
+    a kubelet that does not run it."""
 
 
 class PodOutcome(Frozen):
