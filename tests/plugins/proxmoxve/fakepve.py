@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -222,8 +223,8 @@ ROUTES: dict[str, Any] = {
 
 
 @contextmanager
-def serving() -> Iterator[FakePve]:
-    """Serve a fake host until the block ends."""
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[FakePve]:
+    """Serve a fake host until the block ends, over TLS with a context."""
     fake = FakePve()
 
     class Handler(BaseHTTPRequestHandler):
@@ -253,8 +254,11 @@ def serving() -> Iterator[FakePve]:
     for method in ("GET", "POST", "PUT", "DELETE"):
         setattr(Handler, f"do_{method}", Handler._handle)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    fake.endpoint = f"http://127.0.0.1:{server.server_port}"
+    scheme = "https" if tls else "http"
+    fake.endpoint = f"{scheme}://127.0.0.1:{server.server_port}"
     try:
         yield fake
     finally:
