@@ -1,4 +1,4 @@
-"""A simulated rack in a folder, its Proxmox VE API on a random port of the loopback."""
+"""A simulated rack in a folder, its Proxmox VE API with TLS on a random port of the loopback."""
 
 from __future__ import annotations
 
@@ -6,69 +6,55 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
-from rack.proxmox.api import Request, answer
+from rack.certificate import server_context
+from rack.fetch import fetch_from
+from rack.proxmox.server import ProxmoxServer
 from rack.rack import Rack
 from rack.settings import Settings
+from rack.sockets import listen
 from rack.token import read_token
-from rack.world.storage import FetchedImage
+from rack.world.factory import accept
 
-GIB = 1 << 30
+SCHEMATIC = "customization:\n    systemExtensions:\n        officialExtensions:\n" + "".join(
+    f"            - siderolabs/{name}\n"
+    for name in ("nonfree-kmod-nvidia-lts", "nvidia-container-toolkit-lts")
+)
 
 
 @dataclass(frozen=True)
 class RackHost:
-    """The rack, and how a client reaches it."""
+    """The rack, how a client reaches it, and an image that its factory offers."""
 
     rack: Rack
     endpoint: str
     token: str
-
-
-def an_image(url: str) -> FetchedImage:
-    """Any URL offers a disk image of 4 GiB in a file of 1 GiB."""
-    name = url.rpartition("/")[2]
-    return FetchedImage(filename=name, size=GIB, virtual_size=4 * GIB, format="qcow2")
+    image_url: str
 
 
 @contextmanager
 def rack_host(home: Path) -> Iterator[RackHost]:
     """Run a rack until the block ends."""
-    rack = Rack(Settings(home=home))
-    rack.fetch_through(an_image)
+    settings = Settings(home=home)
+    rack = Rack(settings)
+    rack.fetch_through(fetch_from(rack))
+    schematic = accept(SCHEMATIC)
+    with rack.lock() as world:
+        world.schematics[schematic.id] = schematic
     clock = threading.Thread(target=rack.run_clock, daemon=True)
     clock.start()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(rack))
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    server = ProxmoxServer(rack, listen(0, "a test"), server_context(settings))
+    server.start()
     try:
-        endpoint = f"http://127.0.0.1:{server.server_port}"
-        yield RackHost(rack, endpoint, read_token(rack.settings))
+        yield RackHost(
+            rack,
+            f"https://127.0.0.1:{server.server_address[1]}",
+            read_token(settings),
+            f"{settings.services_url}/image/{schematic.id}/v1.13.9/nocloud-amd64.qcow2",
+        )
     finally:
         server.shutdown()
         server.server_close()
         rack.close()
         clock.join()
-
-
-def _handler(rack: Rack) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def _handle(self) -> None:
-            place = urlsplit(self.path)
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            headers = {name.title(): value for name, value in self.headers.items()}
-            said = answer(rack, Request(self.command, place.path, place.query, headers, body))
-            self.send_response(said.status, said.reason)
-            self.send_header("Content-Length", str(len(said.body)))
-            self.end_headers()
-            self.wfile.write(said.body)
-
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    for method in ("GET", "POST", "PUT", "DELETE"):
-        setattr(Handler, f"do_{method}", Handler._handle)
-    return Handler

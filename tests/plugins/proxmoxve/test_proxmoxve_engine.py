@@ -48,7 +48,7 @@ PROGRAM = """
         content_type="import",
         datastore_id="local",
         node_name="pve",
-        url="http://127.0.0.1:8480/image/abc/v1.13.9/nocloud-amd64.qcow2",
+        url=settings.require("image"),
         file_name="talos.qcow2",
         opts=on_host,
     )
@@ -132,6 +132,7 @@ def stack(host: RackHost, tmp_path: Path) -> Stack:
     made = Stack(tmp_path, environment)
     made.do("stack", "init", "dev")
     made.do("config", "set", "endpoint", host.endpoint)
+    made.do("config", "set", "image", host.image_url)
     made.do("config", "set", "--secret", "token", host.token)
     return made
 

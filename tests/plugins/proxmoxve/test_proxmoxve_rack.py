@@ -15,7 +15,7 @@ from rack.rack import Rack
 from rack.world.faults import Fault
 from tests.plugins.proxmoxve.driver import Engine
 from tests.plugins.proxmoxve.inputs import FILE, IMAGE, MAPPING, PCI, VM, changed
-from tests.plugins.proxmoxve.rackhost import GIB, RackHost, rack_host
+from tests.plugins.proxmoxve.rackhost import RackHost, rack_host
 
 OTHER_CARD: Plain = {
     "name": "gpu1",
@@ -45,16 +45,21 @@ def rack(host: RackHost) -> Rack:
 @pytest.fixture
 def engine(host: RackHost) -> Engine:
     made = Engine(ProxmoxVe())
-    made.configure(endpoint=host.endpoint, apiToken=host.token)
+    made.configure(endpoint=host.endpoint, apiToken=host.token, insecure=True)
     return made
 
 
 @pytest.fixture
-def ready(engine: Engine) -> Engine:
+def image(host: RackHost) -> Plain:
+    return {**IMAGE, "url": host.image_url}
+
+
+@pytest.fixture
+def ready(engine: Engine, image: Plain) -> Engine:
     """A host with both mappings and the image of the VM."""
     engine.create(PCI, MAPPING)
     engine.create(PCI, OTHER_CARD)
-    engine.create(FILE, IMAGE)
+    engine.create(FILE, image)
     return engine
 
 
@@ -79,10 +84,10 @@ def test_the_whole_life_of_a_worker(ready: Engine, rack: Rack) -> None:
     assert kept == ["local:import/talos.qcow2"]
 
 
-def test_mappings_and_files_read_back_without_a_difference(ready: Engine) -> None:
+def test_mappings_and_files_read_back_without_a_difference(ready: Engine, image: Plain) -> None:
     for token, inputs, resource_id in (
         (PCI, MAPPING, "gpu0"),
-        (FILE, IMAGE, "local:import/talos.qcow2"),
+        (FILE, image, "local:import/talos.qcow2"),
     ):
         imported, state, _ = ready.read(token, resource_id)
         assert imported == resource_id
@@ -93,15 +98,15 @@ def test_mappings_and_files_read_back_without_a_difference(ready: Engine) -> Non
         ready.delete(token, resource_id, state)
 
 
-def test_existing_things_are_refused(ready: Engine) -> None:
+def test_existing_things_are_refused(ready: Engine, image: Plain) -> None:
     ready.create(VM, changed())
     with pytest.raises(ApiError, match="VM 111 already exists"):
         ready.create(VM, changed())
     with pytest.raises(PluginError, match="gpu0.*already"):
         ready.create(PCI, MAPPING)
     with pytest.raises(PluginError, match="File already exists in the datastore"):
-        ready.create(FILE, IMAGE)
-    ready.create(FILE, {**IMAGE, "overwriteUnmanaged": True})
+        ready.create(FILE, image)
+    ready.create(FILE, {**image, "overwriteUnmanaged": True})
 
 
 def test_two_vms_with_one_card(ready: Engine) -> None:
@@ -131,10 +136,10 @@ def test_a_raw_address_is_not_for_a_token(ready: Engine) -> None:
 
 
 def test_a_disk_smaller_than_its_image(ready: Engine) -> None:
-    small = [{"interface": "scsi0", "importFrom": "local:import/talos.qcow2", "size": 2}]
+    small = [{"interface": "scsi0", "importFrom": "local:import/talos.qcow2", "size": 1}]
     with pytest.raises(PartialCreationError, match="shrink") as caught:
         ready.create(VM, changed(disks=small))
-    assert caught.value.outputs["disks"][0]["size"] == 4
+    assert caught.value.outputs["disks"][0]["size"] == 2
 
 
 def test_changes_in_place(ready: Engine, rack: Rack) -> None:
@@ -165,7 +170,7 @@ def test_a_fault_of_the_start_is_survived_by_the_next_attempt(ready: Engine, rac
 
 def test_a_wrong_token_is_refused_and_not_shown(engine: Engine, host: RackHost) -> None:
     wrong = "pulumi@pve!gpu-passthrough=00000000-0000-4000-8000-00000000c0de"
-    engine.configure(endpoint=host.endpoint, apiToken=wrong)
+    engine.configure(endpoint=host.endpoint, apiToken=wrong, insecure=True)
     with pytest.raises(PluginError, match="401.*Authentication failed") as caught:
         engine.create(PCI, MAPPING)
     assert "c0de" not in str(caught.value)
@@ -174,7 +179,7 @@ def test_a_wrong_token_is_refused_and_not_shown(engine: Engine, host: RackHost) 
 def test_functions(engine: Engine) -> None:
     assert engine.invoke("proxmoxve:index/getNodesLegacy:getNodesLegacy", {})["names"] == ["pve"]
     node = engine.invoke("proxmoxve:index/getNodeLegacy:getNodeLegacy", {"nodeName": "pve"})
-    assert node["memoryTotal"] == 64 * GIB
+    assert node["memoryTotal"] == 64 << 30
     arguments = {"nodeName": "pve", "filters": {"vendorId": "10de"}}
     devices = engine.invoke("proxmoxve:hardware/getPci:getPci", arguments)["devices"]
     assert [device["iommuGroup"] for device in devices] == [14, 14, 15, 15]
@@ -183,3 +188,22 @@ def test_functions(engine: Engine) -> None:
     checked = engine.invoke("proxmoxve:hardware/getMappings:getMappings", arguments)
     assert checked["ids"] == ["gpu0"]
     assert checked["checks"][0]["severity"] == "error"
+
+
+def test_only_the_rack_s_own_factory_can_be_reached(engine: Engine) -> None:
+    url = "https://factory.talos.dev/image/x/v1.13.9/nocloud-amd64.qcow2"
+    with pytest.raises(PluginError, match="unable to resolve host address 'factory.talos.dev'"):
+        engine.create(FILE, {**IMAGE, "url": url})
+
+
+def test_the_rack_s_certificate_is_checked(engine: Engine, host: RackHost) -> None:
+    engine.configure(endpoint=host.endpoint, apiToken=host.token)
+    with pytest.raises(PluginError, match="cannot verify the certificate"):
+        engine.create(PCI, MAPPING)
+
+
+def test_an_image_without_the_agent_costs_its_time_out(ready: Engine) -> None:
+    """The image has no agent extension: the VM runs, its time-out passes, a warning is all."""
+    _, state = ready.create(VM, changed(agent={"enabled": True, "timeout": "200ms"}))
+    assert state["started"] is True
+    assert "ipv4Addresses" not in state
