@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -14,8 +15,25 @@ from rack.world.daemonsets import OPERANDS
 from rack.world.operator import DaemonSetView, NodeView, Plan, Status, plan, status
 
 RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
+_REFUSALS: Final = (400, 403, 409, 422)
+_STATES: Final = {operand.name: operand.state for operand in OPERANDS}
 HASH: Final = "nvidia.com/last-applied-hash"
 """Annotation by which the operator knows that a daemon set is as it wrote it."""
+
+
+class StateError(Exception):
+    """The API server refused what a state of the operator wants."""
+
+
+@contextmanager
+def _state(name: str) -> Iterator[None]:
+    """Name the state in which a refusal came; what may pass by itself is not one."""
+    try:
+        yield
+    except ApiError as refusal:
+        if refusal.status not in _REFUSALS:
+            raise
+        raise StateError(f"Failed to reconcile {name}: {refusal.message}") from None
 
 
 def reconcile(api: Api, snapshot: Snapshot, policy: Object, namespace: str) -> Status:
@@ -25,10 +43,8 @@ def reconcile(api: Api, snapshot: Snapshot, policy: Object, namespace: str) -> S
     error = ""
     try:
         _apply(api, policy, wanted, namespace)
-    except ApiError as refusal:
-        if refusal.status not in (400, 403, 409, 422):
-            raise
-        error = f"Failed to reconcile pre-requisites: {refusal.message}"
+    except StateError as failure:
+        error = str(failure)
     found = status(wanted, _views(api, namespace), error)
     _write_status(api, policy, found)
     return found
@@ -42,10 +58,11 @@ def _apply(api: Api, policy: Object, wanted: Plan, namespace: str) -> None:
         api.merge(f"/api/v1/namespaces/{namespace}", change)
     if wanted.error:
         return
-    for name in wanted.removed_runtime_classes:
-        api.delete(f"{RUNTIME_CLASSES}/{name}")
-    for name, handler in wanted.runtime_classes.items():
-        _write_runtime_class(api, policy, name, handler)
+    with _state("pre-requisites"):
+        for name in wanted.removed_runtime_classes:
+            api.delete(f"{RUNTIME_CLASSES}/{name}")
+        for name, handler in wanted.runtime_classes.items():
+            _write_runtime_class(api, policy, name, handler)
     _write_daemon_sets(api, policy, wanted, namespace)
 
 
@@ -75,21 +92,28 @@ def _write_daemon_sets(api: Api, policy: Object, wanted: Plan, namespace: str) -
     have = {one["metadata"]["name"]: one for one in _owned_daemon_sets(api, policy, namespace)}
     for manifest in wanted.daemon_sets:
         name = manifest["metadata"]["name"]
-        digest = _digest(manifest)
-        found = have.get(name)
-        if found and found["metadata"].get("annotations", {}).get(HASH) == digest:
-            continue
-        _write_service_account(api, policy, manifest, namespace)
-        body = _stamped(manifest, policy, digest)
-        if found is None:
-            api.create(folder, body)
-        else:
-            body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
-            api.replace(f"{folder}/{name}", body)
+        with _state(_STATES[name]):
+            _write_daemon_set(api, policy, manifest, have.get(name))
     names = {one["metadata"]["name"] for one in wanted.daemon_sets}
     if wanted.has_gpu_nodes:
         for name in have.keys() - names:
             api.delete(f"{folder}/{name}")
+
+
+def _write_daemon_set(
+    api: Api, policy: Object, manifest: Mapping[str, Any], found: Object | None
+) -> None:
+    digest = _digest(manifest)
+    if found and (found["metadata"].get("annotations") or {}).get(HASH) == digest:
+        return
+    namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+    _write_service_account(api, policy, manifest, namespace)
+    body = _stamped(manifest, policy, digest)
+    if found is None:
+        api.create(_daemon_sets(namespace), body)
+    else:
+        body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
+        api.replace(f"{_daemon_sets(namespace)}/{name}", body)
 
 
 def _write_service_account(

@@ -19,10 +19,13 @@ _POLL: Final = re.compile(r"until \[ -f /run/nvidia/validations/(\S+) \]; do ech
 _ENDLESS: Final = re.compile(r"sleep (inf|infinity|\d{4,})|tail -f|while (true|:)|for \(\(;;\)\)")
 POLL_S: Final = 5.0
 
+_OPAQUE: Final = ("", "operand")
+"""Behaviours of images that have more programs than the rack knows."""
 _APPLICATIONS: Final[dict[str, Callable[[Container], Result]]] = {
     "immich-machine-learning": applications.immich,
     "vectoradd": applications.vector_add,
     "shell": applications.shell,
+    "operand": applications.unknown,
     "": applications.unknown,
 }
 
@@ -72,8 +75,8 @@ def _command(container: Container) -> Result:
     """A command of the pod's own."""
     argv, view = container.argv, container.view()
     text = " ".join(argv)
-    if not container.image.application and not container.image.view.python:
-        # Nobody knows what is in such an image, so its programs are taken to do their work.
+    if container.image.application in _OPAQUE and not container.image.view.python:
+        # Nobody knows what else is in such an image, so its programs are taken to do their work.
         known = FileTree(view.files).program(argv[0], view.env.get("PATH", ""))
         if known is None:
             policy = container.pod["spec"].get("restartPolicy", "Always")
