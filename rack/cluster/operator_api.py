@@ -47,9 +47,9 @@ class Api:
             method, self._host + path, headers, body, _request_timeout=_TIMEOUT_S
         )
         text = answer.read()
-        found: Object = json.loads(text) if text else {}
         if answer.status >= 400:
-            raise ApiError(answer.status, found.get("message") or answer.reason)
+            raise ApiError(answer.status, _message(text) or answer.reason)
+        found: Object = json.loads(text) if text else {}
         return found
 
     def get(self, path: str) -> Object | None:
@@ -85,3 +85,11 @@ class Api:
         except ApiError as error:
             if error.status != 404:
                 raise
+
+
+def _message(text: bytes) -> str:
+    """What the API server says of a refusal; an unknown path is answered in plain text."""
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text.decode(errors="replace").strip()

@@ -6,6 +6,7 @@ import ctypes
 from typing import Any, Final
 
 from rack.programs.container import Gpu
+from rack.programs.device_memory import DeviceMemory
 from rack.world.cuda_errors import ERRORS
 
 SUCCESS: Final = 0
@@ -80,7 +81,7 @@ class DriverLibrary(Library):
         self._contexts: dict[int, int] = {}
         """Device of each context."""
         self._current: int | None = None
-        self._memory: dict[int, tuple[int, bytearray]] = {}
+        self._memory: dict[int, tuple[int, DeviceMemory]] = {}
         """Device and content of each allocation, by its address."""
         self._next = _FIRST_ADDRESS
 
@@ -191,7 +192,7 @@ class DriverLibrary(Library):
 
     def _free(self, device: int) -> int:
         gpu = self._gpus[device]
-        taken = sum(len(content) for at, content in self._memory.values() if at == device)
+        taken = sum(content.size for at, content in self._memory.values() if at == device)
         return (gpu.memory_mib - gpu.used_mib) * MIB - taken
 
     def do_cuMemAlloc_v2(self, address: Any, size: Any) -> int:  # noqa: N802
@@ -203,7 +204,7 @@ class DriverLibrary(Library):
         device = self._contexts[self._current]
         if number(size) > self._free(device):
             return OUT_OF_MEMORY
-        self._memory[self._next] = (device, bytearray(number(size)))
+        self._memory[self._next] = (device, DeviceMemory(number(size)))
         write(address, self._next)
         self._next += -(-number(size) // 0x200) * 0x200
         return SUCCESS
@@ -212,36 +213,39 @@ class DriverLibrary(Library):
         """Give memory back."""
         return INVALID_VALUE if self._memory.pop(number(address), None) is None else SUCCESS
 
-    def _range(self, address: Any, size: int) -> memoryview | None:
-        """That part of an allocation; None where it is not all in one."""
+    def _range(self, address: Any, size: int) -> tuple[DeviceMemory, int] | None:
+        """The allocation that has that part, and where; None where it is not all in one."""
         at = number(address)
         for start, (_, content) in self._memory.items():
-            if start <= at and at + size <= start + len(content):
-                return memoryview(content)[at - start : at - start + size]
+            if start <= at and at + size <= start + content.size:
+                return content, at - start
         return None
 
     def do_cuMemcpyHtoD_v2(self, target: Any, source: Any, size: Any) -> int:  # noqa: N802
         """Copy to the card."""
-        memory = self._range(target, number(size))
-        if memory is None:
+        found = self._range(target, number(size))
+        if found is None:
             return INVALID_VALUE
-        memory[:] = ctypes.string_at(_address(source), number(size))
+        memory, at = found
+        memory.write(at, ctypes.string_at(_address(source), number(size)))
         return SUCCESS
 
     def do_cuMemcpyDtoH_v2(self, target: Any, source: Any, size: Any) -> int:  # noqa: N802
         """Copy from the card."""
-        memory = self._range(source, number(size))
-        if memory is None:
+        found = self._range(source, number(size))
+        if found is None:
             return INVALID_VALUE
-        ctypes.memmove(_address(target), bytes(memory), number(size))
+        memory, at = found
+        ctypes.memmove(_address(target), memory.read(at, number(size)), number(size))
         return SUCCESS
 
     def do_cuMemsetD32_v2(self, target: Any, value: Any, count: Any) -> int:  # noqa: N802
         """Fill memory with a 32-bit number."""
-        memory = self._range(target, number(count) * 4)
-        if memory is None:
+        found = self._range(target, number(count) * 4)
+        if found is None:
             return INVALID_VALUE
-        memory[:] = (number(value) & 0xFFFFFFFF).to_bytes(4, "little") * number(count)
+        memory, at = found
+        memory.fill(at, (number(value) & 0xFFFFFFFF).to_bytes(4, "little"), number(count))
         return SUCCESS
 
     def do_cuGetErrorName(self, error: Any, name: Any) -> int:  # noqa: N802
