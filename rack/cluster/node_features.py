@@ -10,6 +10,7 @@ from rack.cluster.operator_api import Api, Object
 from rack.cluster.operator_snapshot import Snapshot, is_available, labels
 from rack.world import gfd
 from rack.world.images import repository_and_tag
+from rack.world.injection import HANDLER
 from rack.world.nodefacts import NodeFacts
 from rack.world.operator import NFD_PREFIX, nfd_labels
 from rack.world.sharing import NO_SHARING, RESOURCE, Sharing, sharing
@@ -17,6 +18,8 @@ from rack.world.sharing import NO_SHARING, RESOURCE, Sharing, sharing
 OWNED: Final = "nfd.node.kubernetes.io/feature-labels"
 """Annotation in which node feature discovery keeps the names of its labels."""
 PLUGIN_IMAGE: Final = "/k8s-device-plugin"
+PLAIN_PLUGIN: Final = "nvidia-device-plugin-ctr"
+"""Container of the device plugin's own chart, which is the way on Talos before 1.13."""
 
 
 def discovered(
@@ -70,7 +73,14 @@ def offered(
     pod = snapshot.ready_pod(name, "nvidia-device-plugin", PLUGIN_IMAGE)
     if pod is None or facts is None or facts.driver is None:
         return {}
+    if pod["spec"]["containers"][0]["name"] == PLAIN_PLUGIN and not _is_injected(pod):
+        return {}  # runs, and waits for devices
     return {shared.resource: len(facts.driver.gpus) * shared.replicas}
+
+
+def _is_injected(pod: Object) -> bool:
+    """The pod runs under the handler that injects the driver."""
+    return pod["spec"].get("runtimeClassName") == HANDLER
 
 
 def capacity_changes(node: Object, wanted: Mapping[str, int]) -> dict[str, Any] | None:

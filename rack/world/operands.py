@@ -194,6 +194,18 @@ def device_plugin(container: Container, ctx: PodContext) -> Result:
     )
 
 
+def plain_device_plugin(container: Container, ctx: PodContext) -> Result:
+    """The device plugin of its own chart: it waits for nothing, and has to be injected into."""
+    if "libnvidia-ml.so.1" not in container.injection.libraries:
+        return running(
+            "Retrieving plugins.",
+            "Detected non-NVML platform: could not load NVML library: libnvidia-ml.so.1: cannot"
+            " open shared object file: No such file or directory",
+            "No devices found. Waiting indefinitely.",
+        )
+    return running("Retrieving plugins.", "Registered device plugin for 'nvidia.com/gpu'")
+
+
 def feature_discovery(container: Container, ctx: PodContext) -> Result:
     """Write the node's labels, again every minute."""
     return running("Starting OS watcher.", "Start running", "Creating Labels", "Sleeping for 1m0s")
@@ -218,6 +230,7 @@ _VALIDATORS: Final[dict[str, Behaviour]] = {
 _OPERANDS: Final[dict[str, Behaviour]] = {
     "nvidia-operator-validator": validated,
     "nvidia-device-plugin": device_plugin,
+    "nvidia-device-plugin-ctr": plain_device_plugin,
     "gpu-feature-discovery": feature_discovery,
     "nvidia-dcgm-exporter": dcgm_exporter,
     "config-manager-init": once,

@@ -10,7 +10,7 @@ from rack.world.nodefacts import NodeFacts
 from rack.world.operator import plan
 from rack.world.pod import PodOutcome
 from tests.model.operatorworld import discovered, policy
-from tests.model.podworld import MODULES, RTX_3090, node, started
+from tests.model.podworld import MODULES, RTX_3090, node, pod, started
 
 READY = frozenset({"driver-ready", "toolkit-ready"})
 
@@ -124,3 +124,12 @@ def test_the_driver_container_is_never_pulled() -> None:
     at = node(RTX_3090)
     found = started(operand("nvidia-driver-daemonset", at, driver={"enabled": True}), at)
     assert found.containers["nvidia-driver-ctr"].reason == "ImagePullBackOff"
+
+
+@pytest.mark.parametrize(("runtime", "line"), [("nvidia", "Registered"), ("", "Waiting indefin")])
+def test_the_plain_device_plugin_on_an_older_talos(runtime: str, line: str) -> None:
+    image = "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"
+    made = pod(image, gpus=0, runtime=runtime, name="nvidia-device-plugin-ctr")
+    found = started(made, node(RTX_3090, talos="v1.12.6"))
+    logs = found.containers["nvidia-device-plugin-ctr"].log_lines
+    assert line in logs[-1]
