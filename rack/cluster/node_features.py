@@ -80,7 +80,7 @@ def offered(
 
 def _is_injected(pod: Object) -> bool:
     """The pod runs under the handler that injects the driver."""
-    return pod["spec"].get("runtimeClassName") == HANDLER
+    return bool(pod["spec"].get("runtimeClassName") == HANDLER)
 
 
 def capacity_changes(node: Object, wanted: Mapping[str, int]) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""The rack's chart repository. Whether templates render is Helm's to say, in the tests end to end."""
+"""The rack's chart repository. That templates render is for the tests end to end, with Helm."""
 
 from __future__ import annotations
 
