@@ -17,22 +17,16 @@ from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from ruamel.yaml import YAML
 
+from rack.authority import YEAR, Authority, AuthorityError, Leaf
 from rack.world.machine_config import MachineConfig
 from rack.world.talos_error import TalosError
 
 ADMINISTRATOR: Final = "os:admin"
-_DEFAULT_LIFETIME: Final = timedelta(hours=8760)
-_TIME_SKEW: Final = timedelta(seconds=10)
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
-_ED25519_KEY: Final = "ED25519 PRIVATE KEY"
-"""Talos' name for what everyone else calls a PKCS #8 `PRIVATE KEY`."""
-
-AuthorityKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
 
 
 def require_administrator(
@@ -118,7 +112,7 @@ def kubeconfig(config: MachineConfig, now: float) -> str:
     Raises:
         TalosError: the configuration's Kubernetes CA is no certificate with its key.
     """
-    certificate, key = _client(config, datetime.fromtimestamp(now, UTC))
+    client = _client(config, datetime.fromtimestamp(now, UTC))
     cluster, user = config.cluster_name, f"admin@{config.cluster_name}"
     document = {
         "apiVersion": "v1",
@@ -136,8 +130,8 @@ def kubeconfig(config: MachineConfig, now: float) -> str:
             {
                 "name": user,
                 "user": {
-                    "client-certificate-data": _encode(certificate),
-                    "client-key-data": _encode(key),
+                    "client-certificate-data": _encode(client.certificate),
+                    "client-key-data": _encode(client.key),
                 },
             }
         ],
@@ -149,52 +143,22 @@ def kubeconfig(config: MachineConfig, now: float) -> str:
     return _write(document)
 
 
-def _client(config: MachineConfig, now: datetime) -> tuple[str, str]:
-    """Certificate and key of a member of system:masters, both PEM."""
-    authority, signer = _kubernetes_authority(config)
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = [
-        x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters"),
-        x509.NameAttribute(NameOID.COMMON_NAME, "admin"),
-    ]
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name(name))
-        .issuer_name(authority.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _TIME_SKEW)
-        .not_valid_after(now + _lifetime(config))
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(signer, None if isinstance(signer, ed25519.Ed25519PrivateKey) else hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    form, secret = serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
-    return certificate.public_bytes(pem).decode(), key.private_bytes(pem, form, secret).decode()
-
-
-def _kubernetes_authority(config: MachineConfig) -> tuple[x509.Certificate, AuthorityKey]:
-    key_text = config.pem("cluster", "ca", "key").replace(_ED25519_KEY, "PRIVATE KEY")
+def _client(config: MachineConfig, now: datetime) -> Leaf:
+    """Certificate and key of a member of system:masters."""
     try:
-        certificate = x509.load_pem_x509_certificate(config.pem("cluster", "ca", "crt").encode())
-        key = serialization.load_pem_private_key(key_text.encode(), password=None)
-    except (ValueError, TypeError):
-        raise _no_authority("cluster.ca is no certificate with its key") from None
-    if not isinstance(key, AuthorityKey):
-        raise _no_authority("cluster.ca.key is of a kind that signs no certificates")
-    if key.public_key() != certificate.public_key():
-        raise _no_authority("cluster.ca.key does not belong to cluster.ca.crt")
-    return certificate, key
-
-
-def _no_authority(why: str) -> TalosError:
-    return TalosError("FailedPrecondition", f"error getting Kubernetes CA: {why}")
+        authority = Authority.read(
+            config.pem("cluster", "ca", "crt"), config.pem("cluster", "ca", "key")
+        )
+    except AuthorityError as error:
+        message = f"error getting Kubernetes CA: cluster.ca is {error}"
+        raise TalosError("FailedPrecondition", message) from None
+    return authority.issue("admin", "system:masters", now=now, lifetime=_lifetime(config))
 
 
 def _lifetime(config: MachineConfig) -> timedelta:
     found = _DURATION.fullmatch(str(config.at("cluster", "adminKubeconfig", "certLifetime") or ""))
     if not found or not any(found.groups()):
-        return _DEFAULT_LIFETIME
+        return YEAR
     hours, minutes, seconds = (int(number or 0) for number in found.groups())
     return timedelta(hours=hours, minutes=minutes, seconds=seconds)
 
