@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from rack.cluster import http as cluster
 from rack.rack import Rack
 from rack.talos import http as talos
 from rack.world.qemu import Vm
@@ -34,7 +33,7 @@ def app(rack: Rack, charts: Mapping[str, bytes]) -> Starlette:
         Route("/rack/pods/{uid}", lambda request: _pod(rack, request)),
         Route("/charts/{name}", lambda request: _chart(charts, request)),
     ]
-    return Starlette(routes=[*own, *talos.routes(rack), *cluster.routes(rack)])
+    return Starlette(routes=[*own, *talos.routes(rack)])
 
 
 def about(rack: Rack) -> dict[str, Any]:

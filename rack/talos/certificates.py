@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import io
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -19,9 +17,9 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from ruamel.yaml import YAML
 
 from rack.authority import YEAR, Authority, AuthorityError, Leaf
+from rack.kubeconfig import kubeconfig
 from rack.world.machine_config import MachineConfig
 from rack.world.talos_error import TalosError
 
@@ -106,41 +104,15 @@ def _signed(certificate: x509.Certificate, signature: str, body: bytes) -> bool:
     return True
 
 
-def kubeconfig(config: MachineConfig, now: float) -> str:
+def administrator_kubeconfig(config: MachineConfig, now: float) -> str:
     """Make the administrator's kubeconfig as Talos does: signed with the configuration's own CA.
 
     Raises:
         TalosError: the configuration's Kubernetes CA is no certificate with its key.
     """
     client = _client(config, datetime.fromtimestamp(now, UTC))
-    cluster, user = config.cluster_name, f"admin@{config.cluster_name}"
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [
-            {
-                "name": cluster,
-                "cluster": {
-                    "certificate-authority-data": _encode(config.accepted_certificates("cluster")),
-                    "server": config.endpoint,
-                },
-            }
-        ],
-        "users": [
-            {
-                "name": user,
-                "user": {
-                    "client-certificate-data": _encode(client.certificate),
-                    "client-key-data": _encode(client.key),
-                },
-            }
-        ],
-        "contexts": [
-            {"name": user, "context": {"cluster": cluster, "namespace": "default", "user": user}}
-        ],
-        "current-context": user,
-    }
-    return _write(document)
+    cluster, authorities = config.cluster_name, config.accepted_certificates("cluster")
+    return kubeconfig(cluster, config.endpoint, authorities, f"admin@{cluster}", client)
 
 
 def _client(config: MachineConfig, now: datetime) -> Leaf:
@@ -161,15 +133,3 @@ def _lifetime(config: MachineConfig) -> timedelta:
         return YEAR
     hours, minutes, seconds = (int(number or 0) for number in found.groups())
     return timedelta(hours=hours, minutes=minutes, seconds=seconds)
-
-
-def _encode(pem: str) -> str:
-    return base64.b64encode(pem.encode()).decode()
-
-
-def _write(document: Mapping[str, object]) -> str:
-    writer = YAML(typ="rt", pure=True)
-    writer.width = 1_000_000
-    out = io.StringIO()
-    writer.dump(dict(document), out)
-    return out.getvalue()

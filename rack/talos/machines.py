@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from rack.rack import Rack
-from rack.talos.certificates import kubeconfig, require_administrator
+from rack.talos.certificates import administrator_kubeconfig, require_administrator
 from rack.world.datacenter import Datacenter
 from rack.world.errors import Refused
 from rack.world.factory import installer
@@ -173,7 +173,7 @@ def _others(call: Call) -> list[Machine]:
 
 def _kubeconfig(call: Call) -> dict[str, Any]:
     call.machine.require_control_plane("kubeconfig")
-    return {"kubeconfig": kubeconfig(call.machine.config, call.now)}
+    return {"kubeconfig": administrator_kubeconfig(call.machine.config, call.now)}
 
 
 def _reset(call: Call) -> dict[str, Any]:

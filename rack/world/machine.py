@@ -367,7 +367,8 @@ class Machine(BaseModel):
         """The cluster whose etcd runs here; None while none does."""
         if self.stage != "running" or not self.etcd:
             return None
-        return cluster_facts(self.config, self._image, self._hardware.vmid, self.etcd)
+        address = next(iter(self.addresses), "")
+        return cluster_facts(self.config, self._image, self._hardware.vmid, address, self.etcd)
 
     def join_problem(self, control_plane: Machine) -> str:
         """Why the kubelet here cannot join the other machine's cluster; empty when it can."""

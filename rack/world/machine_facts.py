@@ -69,13 +69,16 @@ def node_facts(running: Running) -> NodeFacts:
     )
 
 
-def cluster_facts(config: MachineConfig, image: ImageContent, vmid: int, etcd: str) -> ClusterFacts:
+def cluster_facts(
+    config: MachineConfig, image: ImageContent, vmid: int, address: str, etcd: str
+) -> ClusterFacts:
     """The cluster that a control plane's configuration describes.
 
     Args:
         config: configuration of the bootstrapped machine.
         image: its operating system.
         vmid: its VM.
+        address: its IPv4 address.
         etcd: identity of the data in its etcd.
     """
     version = config.image_version("cluster", "apiServer", "image")
@@ -84,6 +87,7 @@ def cluster_facts(config: MachineConfig, image: ImageContent, vmid: int, etcd: s
         endpoint=config.endpoint,
         kubernetes_version=f"v{version or image.release.kubernetes_default}",
         vm_id=vmid,
+        address=address,
         incarnation=etcd,
         kubernetes_ca=config.pem("cluster", "ca", "crt"),
         kubernetes_ca_key=config.pem("cluster", "ca", "key"),

@@ -116,6 +116,8 @@ class ClusterFacts(Frozen):
     kubernetes_version: str
     vm_id: int
     """VM of the bootstrapped control plane node; etcd lives on its disk."""
+    address: str
+    """IPv4 address of that node."""
     incarnation: str
     """Changes with every bootstrap: another one is another, empty, etcd."""
     kubernetes_ca: str
