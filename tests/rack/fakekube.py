@@ -78,6 +78,8 @@ class FakeKube(Api):
     def merge(self, path: str, body: Mapping[str, Any]) -> Object:
         """Change parts of an object."""
         at = path.removesuffix("/status")
+        if at not in self.objects:
+            raise ApiError(404, f"{at} not found")
         self.writes.append(("PATCH", path))
         self.objects[at] = _merged(self.objects[at], body)
         self.objects[at]["metadata"]["resourceVersion"] = str(next(self._numbers))
