@@ -3,7 +3,10 @@ STACK ?= dev
 
 PYTHON := .venv/bin/python
 # A stack other than dev never sees the rack's plugins: `rack env` is added for dev alone.
-ENVIRONMENT = $(PYTHON) -m tools env$(if $(filter dev,$(STACK)), && $(PYTHON) -m rack env)
+ENVIRONMENT = $(PYTHON) -m tools env && $(if $(filter dev,$(STACK)),$(PYTHON) -m rack env,\
+	echo 'export KUBECONFIG=$(CURDIR)/$(KUBECONFIG_FILE)')
+# The rack writes its own kubeconfig; that of any other stack comes out of its state.
+KUBECONFIG_FILE = .state/kubeconfig-$(STACK)
 IN_ENVIRONMENT = eval "$$($(ENVIRONMENT))" &&
 PULUMI = $(IN_ENVIRONMENT) pulumi --non-interactive --stack $(STACK)
 
@@ -27,16 +30,24 @@ rack: tools ## Start the simulated rack (only for STACK=dev)
 stack: rack
 	@$(IN_ENVIRONMENT) pulumi stack select --create --non-interactive $(STACK) >/dev/null
 
-.PHONY: up preview destroy stop env
-up: stack ## Build the whole chain, then show nodes, GPUs and pods
+.PHONY: check up preview destroy kubeconfig stop env
+check: tools ## Refuse what cannot work, before anything is touched
+	@$(PYTHON) -m gpu_passthrough check $(STACK)
+
+up: check stack ## Build the whole chain, then show nodes, GPUs and pods
 	@$(PULUMI) up --yes --skip-preview
+	@$(MAKE) --no-print-directory kubeconfig
 	@$(IN_ENVIRONMENT) $(PYTHON) -m gpu_passthrough overview
 
-preview: stack ## Show what `make up` would change, and refuse what cannot work
+preview: check stack ## Show what `make up` would change, and refuse what cannot work
 	@$(PULUMI) preview --diff
 
 destroy: stack ## Remove everything that `make up` built
 	@$(PULUMI) destroy --yes --skip-preview
+
+kubeconfig: ## Write the kubeconfig of a stack other than dev, for its owner only
+	@$(if $(filter dev,$(STACK)),,umask 077; \
+		$(PULUMI) stack output kubeconfig --show-secrets > $(KUBECONFIG_FILE))
 
 stop: venv ## Stop the simulated rack; `make up` goes on from where it was
 	@$(PYTHON) -m rack stop
@@ -51,7 +62,8 @@ test: tools ## Run every test; end-to-end ones on a rack of their own
 lint: venv ## Check style, formatting and types
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
-	@$(PYTHON) -m mypy --strict __main__.py components gpu_passthrough rack tools
+	@$(PYTHON) -m mypy --strict --explicit-package-bases __main__.py components gpu_passthrough rack tools
+	@$(PYTHON) -m mypy --strict policy/rules.py policy/__main__.py
 
 format: venv ## Rewrite the code in the project's format
 	@$(PYTHON) -m ruff check --fix . && $(PYTHON) -m ruff format .
