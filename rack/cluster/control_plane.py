@@ -11,8 +11,8 @@ from typing import Final
 
 from urllib3.exceptions import HTTPError
 
+from rack.cluster.api import Api, ApiError
 from rack.cluster.child import Child
-from rack.cluster.operator_api import Api, ApiError
 from rack.cluster.pki import Pki
 from rack.cluster.programs import MEMORY, POD_PROGRAMS, PROGRAMS, command
 from rack.files import private_folder

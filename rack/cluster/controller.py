@@ -9,12 +9,12 @@ from typing import Final
 from urllib3.exceptions import HTTPError
 
 from rack.authority import AuthorityError
+from rack.cluster.api import Api, ApiError
 from rack.cluster.child import end_left_over
 from rack.cluster.control_plane import ControlPlane, wipe_etcd
 from rack.cluster.kubelet import Kubelet
 from rack.cluster.nodes import Nodes
 from rack.cluster.operator import OperatorController
-from rack.cluster.operator_api import Api, ApiError
 from rack.cluster.programs import PROGRAMS
 from rack.rack import Rack
 from rack.settings import Settings

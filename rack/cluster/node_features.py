@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from rack.cluster.operator_api import Api, Object
+from rack.cluster.api import Api, Object
 from rack.cluster.operator_snapshot import Snapshot, is_available, labels
 from rack.world import gfd
 from rack.world.images import repository_and_tag

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from rack.cluster.operator_api import Api, ApiError, Object
+from rack.cluster.api import Api, ApiError, Object
 from rack.settings import LOOPBACK
 from rack.world.nodefacts import NodeFacts
 

@@ -15,7 +15,7 @@ from typing import Final
 from urllib3.exceptions import HTTPError
 
 from rack.cluster import node_features
-from rack.cluster.operator_api import Api, ApiError, Object
+from rack.cluster.api import Api, ApiError, Object
 from rack.cluster.operator_reconcile import reconcile
 from rack.cluster.operator_snapshot import Snapshot, labels, read
 from rack.rack import Rack

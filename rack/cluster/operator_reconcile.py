@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from rack.cluster.operator_api import Api, ApiError, Object
+from rack.cluster.api import Api, ApiError, Object
 from rack.cluster.operator_snapshot import POLICIES, Snapshot, labels
 from rack.world.daemonsets import OPERANDS
 from rack.world.operator import DaemonSetView, NodeView, Plan, Status, plan, status

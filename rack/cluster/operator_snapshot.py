@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rack.cluster.operator_api import Api, Object
+from rack.cluster.api import Api, Object
 from rack.world.images import repository_and_tag
 
 POLICIES: Final = "/apis/nvidia.com/v1/clusterpolicies"

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from rack.cluster.operator_api import Api, ApiError, Object
+from rack.cluster.api import Api, ApiError, Object
 
 
 class FakeKube(Api):

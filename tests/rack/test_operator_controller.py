@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from rack.cluster.api import Object
 from rack.cluster.operator import OperatorController
-from rack.cluster.operator_api import Object
 from rack.cluster.operator_reconcile import RUNTIME_CLASSES
 from rack.cluster.operator_snapshot import POLICIES
 from rack.rack import Rack

@@ -1,4 +1,4 @@
-"""The Kubernetes API in plain JSON, as the operator's controller uses it."""
+"""The Kubernetes API in plain JSON, as everything here that talks to the cluster uses it."""
 
 from __future__ import annotations
 
