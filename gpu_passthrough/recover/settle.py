@@ -1,0 +1,94 @@
+"""The recovery itself: lock, Helm releases, pending operations, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gpu_passthrough.recover.cluster import Cluster, unfinished
+from gpu_passthrough.recover.engine import Engine, kubeconfig_of, plain
+from gpu_passthrough.recover.locks import Lock, is_dead, locks
+from gpu_passthrough.recover.pending import (
+    Pending,
+    Proxmox,
+    Verdict,
+    World,
+    judge,
+    pending_operations,
+)
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Outcome:
+    """What was found and done."""
+
+    done: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    """What only a person can settle, each with what to do."""
+
+
+def recover(engine: Engine, proxmox: Proxmox | None, say: Say) -> Outcome:
+    """Settle what an interruption left; nothing is created or deleted on host and machines.
+
+    Raises:
+        EngineError: Pulumi refused.
+    """
+    outcome = Outcome()
+    if not _unlock(engine, outcome):
+        return outcome
+    exported = engine.export()
+    text = kubeconfig_of(exported)
+    cluster = Cluster(text) if text else None
+    if cluster is not None and cluster.answers():
+        _helm(cluster, outcome)
+    operations = [
+        Pending(one.urn, one.type, one.kind, plain(one.inputs))
+        for one in pending_operations(exported)
+    ]
+    if operations:
+        say(f"asking about {len(operations)} unfinished operations")
+    reachable = cluster if cluster is not None and cluster.answers() else None
+    _settle(engine, [judge(one, World(proxmox, reachable)) for one in operations], outcome)
+    return outcome
+
+
+def _unlock(engine: Engine, outcome: Outcome) -> bool:
+    """Remove locks of dead processes; False where another one may be at work."""
+    for lock in locks(engine.backend(), engine.full_name()):
+        if is_dead(lock):
+            lock.path.unlink(missing_ok=True)
+            outcome.done.append(f"removed the state's lock: {lock.holder}, is gone")
+        else:
+            outcome.open.append(_held(lock, engine.stack))
+    return not outcome.open
+
+
+def _held(lock: Lock, stack: str) -> str:
+    return (
+        f"the state is locked by {lock.holder}. It may be at work: wait for it or end it. If it"
+        f" is surely gone: pulumi cancel --stack {stack}"
+    )
+
+
+def _helm(cluster: Cluster, outcome: Outcome) -> None:
+    for one in unfinished(cluster.revisions()):
+        cluster.forget(one)
+        outcome.done.append(
+            f"cleared revision {one.number} of the Helm release {one.release}, which was"
+            f" {one.status}: the next update goes on from there"
+        )
+
+
+def _settle(engine: Engine, verdicts: list[Verdict], outcome: Outcome) -> None:
+    clear = [one for one in verdicts if one.is_clear]
+    outcome.open += [f"{one.pending.name}: {one.why}" for one in verdicts if not one.is_clear]
+    if outcome.open or not clear:
+        return  # the engine settles all pending creations at once, or none
+    creations = [one for one in clear if one.pending.kind == "creating"]
+    found = {one.pending.urn: one.found for one in creations if one.found}
+    engine.settle(found, [one.pending.urn for one in creations])
+    for one in clear:
+        what = "taken into the state" if one.found else "left to the next update"
+        outcome.done.append(f"{one.pending.name}: {what} ({one.why})")
