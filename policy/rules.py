@@ -8,7 +8,7 @@ from it, and what to write instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -54,8 +54,13 @@ def at(value: Any, *path: str) -> Any:
 
 
 def items(value: Any) -> list[Mapping[str, Any]]:
-    """The mappings of a list; nothing where it is absent or not known yet."""
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+    """The mappings of a list; nothing where it is absent.
+
+    The engine's lists are sequences of Pulumi's own, not Python lists.
+    """
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return []
+    return [one for one in value if isinstance(one, Mapping)]
 
 
 def pod_spec(kind: str, props: Props) -> Mapping[str, Any]:
