@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -12,6 +12,8 @@ from kubernetes import client, config
 Object = dict[str, Any]
 
 _TIMEOUT_S: Final = 10.0
+_WATCH_S: Final = 120
+"""The API server ends a watch after this long, and the watcher begins anew."""
 _MERGE: Final = "application/merge-patch+json"
 
 
@@ -78,10 +80,33 @@ class Api:
         """Change parts of an object; None removes a key."""
         return self.request("PATCH", path, body, _MERGE)
 
-    def delete(self, path: str) -> None:
-        """Remove an object, which may be gone already."""
+    def watch(self, path: str, version: str) -> Iterator[Object]:
+        """Events of a collection after a `resourceVersion`, until the server ends the stream.
+
+        Raises:
+            ApiError: the server refused; 410 where the version is too old.
+            urllib3.exceptions.HTTPError: the connection broke.
+
+        """
+        query = f"watch=1&resourceVersion={version}&timeoutSeconds={_WATCH_S}"
+        answer = self._client.call_api(
+            "GET",
+            f"{self._host}{path}?{query}&allowWatchBookmarks=true",
+            {"Accept": "application/json"},
+            _request_timeout=(_TIMEOUT_S, _WATCH_S + _TIMEOUT_S),
+        )
+        if answer.status >= 400:
+            raise ApiError(answer.status, _message(answer.read()) or answer.reason)
+        for line in answer.response:
+            event: Object = json.loads(line)
+            if event["type"] == "ERROR":
+                raise ApiError(event["object"].get("code", 500), event["object"]["message"])
+            yield event
+
+    def delete(self, path: str, options: Mapping[str, Any] | None = None) -> None:
+        """Remove an object, which may be gone already; `options` are Kubernetes' DeleteOptions."""
         try:
-            self.request("DELETE", path)
+            self.request("DELETE", path, options)
         except ApiError as error:
             if error.status != 404:
                 raise

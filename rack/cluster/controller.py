@@ -9,18 +9,18 @@ from typing import Final
 from urllib3.exceptions import HTTPError
 
 from rack.authority import AuthorityError
+from rack.cluster import exec as exec_and_logs
 from rack.cluster.api import Api, ApiError
 from rack.cluster.child import end_left_over
 from rack.cluster.control_plane import ControlPlane, wipe_etcd
 from rack.cluster.kubelet import Kubelet
+from rack.cluster.members import members
 from rack.cluster.nodes import Nodes
 from rack.cluster.operator import OperatorController
 from rack.cluster.programs import PROGRAMS
 from rack.rack import Rack
 from rack.settings import Settings
-from rack.world.datacenter import Datacenter
-from rack.world.machine import Machine
-from rack.world.nodefacts import ClusterFacts, NodeFacts
+from rack.world.nodefacts import ClusterFacts
 
 LOG: Final = logging.getLogger(__name__)
 STARTING_LOOK_S: Final = 0.05
@@ -80,7 +80,7 @@ class ClusterController:
 
     def _look(self) -> None:
         with self._rack.lock() as world:
-            cluster, members = world.cluster, joined(world)
+            cluster, machines = world.cluster, members(world)
             disks = {system.etcd for vm in world.vms.values() for system in vm.systems.values()}
         self._follow(cluster)
         wipe_etcd(self._settings, disks)
@@ -91,7 +91,7 @@ class ClusterController:
         if control_plane.is_ready:
             if self._nodes is None:
                 self._nodes = Nodes(Api(self._settings.kubeconfig), self._settings.ports.kwok)
-            self._nodes.report(members, self._rack.now())
+            self._nodes.report(machines, self._rack.now())
 
     def _follow(self, cluster: ClusterFacts | None) -> None:
         """Run the control plane of this cluster; stop that of any other."""
@@ -118,20 +118,5 @@ class ClusterController:
 
 
 def prepare(api: Api) -> None:
-    """What the API server needs before anything else talks to it."""
-
-
-def joined(world: Datacenter) -> list[NodeFacts]:
-    """The machines whose kubelets are in the cluster of the running control plane."""
-    control_plane = next((one for _, one in world.machines if one.cluster is not None), None)
-    if control_plane is None:
-        return []
-    return [
-        facts
-        for _, machine in world.machines
-        if (facts := machine.facts()) is not None and _joins(machine, control_plane)
-    ]
-
-
-def _joins(machine: Machine, control_plane: Machine) -> bool:
-    return machine is control_plane or not machine.join_problem(control_plane)
+    """What has to be there before kwok starts."""
+    exec_and_logs.install(api)

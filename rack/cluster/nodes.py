@@ -83,7 +83,7 @@ def node(facts: NodeFacts) -> Object:
         "metadata": {
             "name": facts.name,
             "labels": _labels(facts),
-            "annotations": facts.annotations,
+            "annotations": _annotations(facts),
         },
         "spec": spec,
     }
@@ -100,10 +100,15 @@ def _labels(facts: NodeFacts) -> dict[str, str]:
     return own | facts.labels
 
 
+def _annotations(facts: NodeFacts) -> dict[str, str]:
+    # Without it, nobody attaches volumes.
+    return {"volumes.kubernetes.io/controller-managed-attach-detach": "true", **facts.annotations}
+
+
 def _owed(facts: NodeFacts, found: Mapping[str, Any]) -> Object:
     """Labels and annotations of a known node that are not as Talos sets them."""
     owed: Object = {}
-    for part, wanted in (("labels", _labels(facts)), ("annotations", facts.annotations)):
+    for part, wanted in (("labels", _labels(facts)), ("annotations", _annotations(facts))):
         have = found["metadata"].get(part) or {}
         if missing := {key: text for key, text in wanted.items() if have.get(key) != text}:
             owed[part] = missing

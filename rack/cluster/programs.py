@@ -166,6 +166,8 @@ def _kwok(settings: Settings, facts: ClusterFacts, pki: Pki) -> Arguments:
         "tls-private-key-file": pki.file("kubelet.key"),
         "enable-crds": "Stage,Exec,Logs",
         "node-lease-duration-seconds": "0",
+        # It does not start without nodes to manage: no node has this label.
+        "manage-nodes-with-label-selector": "rack.simulated/managed-by=kwok",
     }
 
 
