@@ -44,13 +44,13 @@ class StackFile:
     problems: tuple[Problem, ...]
 
 
-def _decrypted(value: Any) -> Any:
+def decrypted(value: Any) -> Any:
     """A file's value with a stand-in for each secret."""
     if isinstance(value, dict):
         if set(value) == {"secure"}:
             return ENCRYPTED
-        return {key: _decrypted(one) for key, one in value.items()}
-    return [_decrypted(one) for one in value] if isinstance(value, list) else value
+        return {key: decrypted(one) for key, one in value.items()}
+    return [decrypted(one) for one in value] if isinstance(value, list) else value
 
 
 def as_map(value: Any, what: str, name: str, line: int | None = None) -> Raw:
@@ -109,7 +109,7 @@ def read(path: FilePath) -> StackFile:
     wrong = (_prefix_problem(key, found.lines.get(("config", key)), found.name) for key in config)
     problems += [problem for problem in wrong if problem]
     values = {
-        key.removeprefix(PREFIX): _decrypted(value)
+        key.removeprefix(PREFIX): decrypted(value)
         for key, value in config.items()
         if key.startswith(PREFIX) and key != PREFIX
     }
