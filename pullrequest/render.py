@@ -1,0 +1,199 @@
+"""A plan as the comment that people read: what matters most first, and short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from pullrequest.markdown import block, code, prose
+from pullrequest.model import Change, Op, Outage, Plan, Property, Violation
+
+LONGEST = 60_000
+"""Characters of a comment; GitHub takes 65,536."""
+ROWS = 25
+"""Rows of a list, before it says how many more there are."""
+PROPERTIES = 3
+MARKER = "<!-- gpu-passthrough plan: {} -->"
+"""First line of a stack's comment, by which the next run finds it."""
+WORDS: dict[Op, str] = {
+    "replace": "replaced",
+    "delete": "deleted",
+    "update": "changed",
+    "import": "adopted",
+    "create": "created",
+}
+
+
+def marker(stack: str) -> str:
+    """The first line of a stack's comment."""
+    return MARKER.format(stack)
+
+
+def _count(number: int, one: str, more: str | None = None) -> str:
+    return f"{number} {one if number == 1 else more or one + 's'}"
+
+
+def _headline(plan: Plan) -> str:
+    if plan.outcome == "refused" and plan.problems and not plan.changes:
+        return f"**Refused: {_count(len(plan.problems), 'problem')} in the configuration.**"
+    if plan.outcome == "failed" and not plan.changes:
+        return "**No plan: the preview broke off.**"
+    counts = {op: sum(one.op == op for one in plan.changes) for op in WORDS}
+    said = [f"{number} {WORDS[op]}" for op, number in counts.items() if number]
+    head = f"**{', '.join(said) or 'Nothing to change'}**, {plan.unchanged} unchanged."
+    if plan.outages:
+        head += f" **{_count(len(plan.outages), 'GPU outage')}.**"
+    if any(one.loses for one in plan.changes):
+        head += " **Data is lost.**"
+    mandatory = sum(one.level == "mandatory" for one in plan.violations)
+    if plan.outcome == "refused":
+        what = f"{_count(mandatory, 'mandatory policy', 'mandatory policies')} broken"
+        head += f" **Refused: {what if mandatory else 'the combination cannot work'}.**"
+    elif plan.outcome == "failed":
+        head += " **The preview broke off: the plan is not complete.**"
+    return head
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
+    lines += [f"| {' | '.join(row)} |" for row in rows[:ROWS]]
+    return [*lines, *_more(len(rows))]
+
+
+def _more(number: int) -> list[str]:
+    return ["", f"… and {number - ROWS} more."] if number > ROWS else []
+
+
+def _section(title: str, body: Iterable[str]) -> str:
+    lines = list(body)
+    return "\n".join([f"**{title}**", "", *lines]) if lines else ""
+
+
+def _folded(title: str, body: Iterable[str]) -> str:
+    lines = list(body)
+    if not lines:
+        return ""
+    return "\n".join([f"<details><summary>{title}</summary>", "", *lines, "", "</details>"])
+
+
+def _outages(found: Sequence[Outage]) -> Iterable[str]:
+    if not found:
+        return []
+    rows = [
+        (
+            code(one.cards),
+            code(one.where),
+            prose(one.until, 120),
+            prose(one.why, 200),
+            ", ".join(code(app) for app in one.apps[:5]) or "none",
+        )
+        for one in found
+    ]
+    return _table(("GPU", "Where", "Out of use until", "Because", "Apps on it"), rows)
+
+
+def _difference(one: Property) -> str:
+    if one.before is None and one.after is None:
+        return code(one.path)
+    return f"{code(one.path)} {_value(one.before)} → {_value(one.after)}"
+
+
+def _value(value: str | None) -> str:
+    return "none" if value is None else code(value)
+
+
+def _differences(found: Sequence[Property]) -> str:
+    more = len(found) - PROPERTIES
+    listed = "<br>".join(_difference(one) for one in found[:PROPERTIES])
+    return listed + (f"<br>and {more} more" if more > 0 else "")
+
+
+def _because(one: Change) -> str:
+    forced = [prop for prop in one.properties if prop.forces]
+    return _differences(forced) if forced else "what it stands on is replaced"
+
+
+def _loses(one: Change) -> str:
+    return prose(one.loses) if one.loses else ""
+
+
+def _list(plan: Plan, op: Op) -> list[Change]:
+    return [one for one in plan.changes if one.op == op]
+
+
+def _changes(plan: Plan) -> Iterable[str]:
+    replaced, deleted, changed = (_list(plan, op) for op in ("replace", "delete", "update"))
+    if replaced:
+        rows = [(code(one.name), prose(one.kind), _because(one), _loses(one)) for one in replaced]
+        yield _section("Replaced", _table(("Resource", "Kind", "Forced by", "Loses"), rows))
+    if deleted:
+        lost = [(code(one.name), prose(one.kind), _loses(one)) for one in deleted]
+        yield _section("Deleted", _table(("Resource", "Kind", "Loses"), lost))
+    if changed:
+        told = [(code(one.name), prose(one.kind), _differences(one.properties)) for one in changed]
+        yield _section("Changed", _table(("Resource", "Kind", "What"), told))
+    for op in ("create", "import"):
+        made = _list(plan, op)
+        names = [f"- {code(one.name)} ({prose(one.kind)})" for one in made[:ROWS]]
+        yield _folded(f"{len(made)} {WORDS[op]}", [*names, *_more(len(made))] if made else [])
+
+
+def _compatibility(plan: Plan) -> str:
+    found = plan.verdict
+    if found is None:
+        return ""
+    before = "new" if found.before is None else found.before
+    became = found.after if before == found.after else f"{before} → {found.after}"
+    return f"**Compatibility: {prose(became)}.** {prose(found.text)}"
+
+
+def _violations(found: Iterable[Violation]) -> list[str]:
+    listed = list(found)
+    lines = [
+        f"- {code(one.policy)} on {code(one.resource)}: {prose(one.message)}" for one in listed
+    ]
+    return [*lines[:ROWS], *_more(len(lines))]
+
+
+def _policies(plan: Plan) -> Iterable[str]:
+    mandatory = [one for one in plan.violations if one.level == "mandatory"]
+    advisory = [one for one in plan.violations if one.level == "advisory"]
+    yield _section("Policies that forbid it", _violations(mandatory))
+    title = _count(len(advisory), "policy advises against it", "policies advise against it")
+    yield _folded(title, _violations(advisory))
+
+
+def _problems(plan: Plan) -> str:
+    title = "What broke off" if plan.outcome != "refused" or plan.changes else "Problems"
+    blocks = [block(one) for one in plan.problems[:ROWS]]
+    return _section(title, [*blocks, *_more(len(plan.problems))])
+
+
+def _unseen(plan: Plan) -> str:
+    return _section("Not seen", [f"- {prose(one)}" for one in plan.unseen[:ROWS]])
+
+
+def bounded(text: str, longest: int = LONGEST) -> str:
+    """A comment that GitHub takes: cut at a line, and it says so."""
+    if len(text.encode()) <= longest:
+        return text
+    kept = text.encode()[:longest].decode(errors="ignore").rpartition("\n")[0]
+    open_details = kept.count("<details>") - kept.count("</details>")
+    closing = "\n\n</details>" * open_details
+    return (
+        f"{kept}{closing}\n\nThe plan is longer than a comment may be; the run's summary has more."
+    )
+
+
+def markdown(plan: Plan) -> str:
+    """The comment."""
+    parts: Sequence[str | Callable[[], str]] = [
+        f"{marker(plan.stack)}\n### Plan for {code(plan.stack)}",
+        _headline(plan),
+        _section("GPUs out of use", _outages(plan.outages)),
+        _problems(plan),
+        _compatibility(plan),
+        *_policies(plan),
+        *_changes(plan),
+        _unseen(plan),
+    ]
+    return bounded("\n\n".join(str(part) for part in parts if part) + "\n")
