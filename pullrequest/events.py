@@ -44,7 +44,7 @@ class Step:
     owner: str
     """Name of the component that it is part of."""
     custom: bool
-    """A thing of its own; components are only groups, and a provider counts where it is replaced."""
+    """A thing of its own: not a component, and a provider only where it is replaced."""
     properties: tuple[Property, ...] = ()
     inputs: Mapping[str, Any] = field(default_factory=dict)
 

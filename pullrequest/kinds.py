@@ -15,16 +15,19 @@ DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
 
 NAMES = {
-    VM: "VM",
     MAPPING: "PCI mapping",
-    "proxmoxve:download/file:File": "boot image",
-    IDENTITY: "cluster identity",
     "talos:imageFactory/schematic:Schematic": "image schematic",
+    "proxmoxve:download/file:File": "boot image",
+    VM: "VM",
+    IDENTITY: "cluster identity",
     CONFIGURATION: "machine configuration",
     "talos:machine/bootstrap:Bootstrap": "bootstrap",
     "talos:cluster/kubeconfig:Kubeconfig": "kubeconfig",
     RELEASE: "Helm release",
+    **dict.fromkeys(RUNTIME_CLASSES, "RuntimeClass"),
+    "kubernetes:core/v1:Namespace": "namespace",
     CLAIM: "volume",
+    DEPLOYMENT: "Deployment",
 }
 LOSES = {
     VM: "its disks",
@@ -37,3 +40,9 @@ LOSES = {
 def name(kind: str) -> str:
     """A type in a word."""
     return NAMES.get(kind, kind.rpartition(":")[2].removesuffix("Patch"))
+
+
+def place(kind: str) -> int:
+    """Where a type stands in the chain from the host to the pod, for lists."""
+    order = list(NAMES)
+    return order.index(kind) if kind in NAMES else len(order)

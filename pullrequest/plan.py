@@ -91,7 +91,11 @@ def own_repository(preview: Preview, url: str) -> None:
 def changes(preview: Preview) -> list[Change]:
     """The resources that would not stay as they are; what people have to know first comes first."""
     order = {"replace": 0, "delete": 1, "update": 2, "import": 3, "create": 4}
-    found = [
+    listed = sorted(
+        (step for step in preview.steps if step.custom),
+        key=lambda one: (order[one.op], kinds.place(one.type), one.name),
+    )
+    return [
         Change(
             op=step.op,
             kind=clip(kinds.name(step.type)),
@@ -99,10 +103,8 @@ def changes(preview: Preview) -> list[Change]:
             properties=step.properties,
             loses=kinds.LOSES.get(step.type) if step.op in ("replace", "delete") else None,
         )
-        for step in preview.steps
-        if step.custom
+        for step in listed
     ]
-    return sorted(found, key=lambda one: (order[one.op], one.loses is None))
 
 
 def _ask(made: engine.Site, stand_ins: Path | None) -> tuple[Preview, list[str]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -17,6 +19,9 @@ Part = Literal["proxmox", "kubernetes", "factory", "charts"]
 
 PATIENCE = 3
 """Seconds that a place has to answer."""
+FOUND = 200
+BROKEN = 500
+"""From this status on, a gateway answers for a place that does not."""
 MEANING: dict[Part, tuple[str, str]] = {
     "proxmox": ("Proxmox", "VMs and mappings are compared with the state, not with the host"),
     "kubernetes": (
@@ -47,42 +52,49 @@ class Blind:
 def _listens(url: str) -> bool:
     """Whether something takes connections there."""
     parts = urlsplit(url)
-    port = parts.port or (80 if parts.scheme == "http" else 443)
     try:
-        with socket.create_connection((parts.hostname or "", port), timeout=PATIENCE):
+        with socket.create_connection((parts.hostname or "", parts.port or 443), timeout=PATIENCE):
             return True
     except OSError:
         return False
 
 
-def _serves(url: str) -> bool:
-    """Whether an HTTP server answers there, through the machine's proxy where there is one."""
-    if not url.startswith(("http://", "https://")):
-        return _listens(url)
+def _answers(url: str, *, trusted: bool) -> int:
+    """The status of an HTTP answer, through the machine's proxy where there is one; 0 without.
+
+    A connection alone proves nothing: some networks take every one of them.
+    """
+    context = ssl.create_default_context()
+    if not trusted:
+        # Nothing secret is sent, and most hosts and clusters have certificates of their own.
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     try:
-        # Its scheme is checked above.
-        with urllib.request.urlopen(url, timeout=PATIENCE):  # noqa: S310
-            return True
+        # Only http and https come here.
+        with urllib.request.urlopen(url, timeout=PATIENCE, context=context) as answer:  # noqa: S310
+            return int(answer.status)
     except urllib.error.HTTPError as error:
-        return error.code < 500
-    except (OSError, ValueError):
-        return False
+        return error.code
+    except (OSError, ValueError, HTTPException):
+        return 0
+
+
+def _is_up(url: str) -> bool:
+    """Whether an API answers, be it that we may not ask it anything."""
+    return 0 < _answers(url, trusted=False) < BROKEN
 
 
 def _has_charts(url: str) -> bool:
+    """Whether a chart repository has its index; a registry of images has none to look at."""
     if not url.startswith(("http://", "https://")):
         return _listens(url)
-    try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}/index.yaml", timeout=PATIENCE):  # noqa: S310
-            return True
-    except (OSError, ValueError):
-        return False
+    return _answers(f"{url.rstrip('/')}/index.yaml", trusted=True) == FOUND
 
 
 ANSWERS: dict[Part, Callable[[str], bool]] = {
-    "proxmox": _listens,
-    "kubernetes": _listens,
-    "factory": _serves,
+    "proxmox": _is_up,
+    "kubernetes": _is_up,
+    "factory": _is_up,
     "charts": _has_charts,
 }
 
