@@ -28,7 +28,7 @@ SECRET_MARK = "4dabf18193072939515e22adb298388d"  # noqa: S105 - the mark, not a
 SECRET = "(secret)"  # noqa: S105 - what is shown instead of one
 LATER = "(known afterwards)"
 LIKE_A_SECRET = re.compile(r"passw|secret|token|api.?key|private.?key|credential", re.IGNORECASE)
-LONGEST_VALUE = 60
+LONGEST_VALUE = 110
 STEP = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|([^.\[\]]+)')
 NOISE = re.compile(r"^(Resource monitor has terminated|(preview|update) failed$)")
 """Errors that only say that there was another."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-LONGEST_CODE = 80
+LONGEST_CODE = 120
 LONGEST_PROSE = 600
 APART = "\N{ZERO WIDTH SPACE}"
 """Keeps GitHub from seeing a mention, a reference or an address; people do not see it."""

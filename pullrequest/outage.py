@@ -31,7 +31,6 @@ RUNNING = {
 }
 """Properties of a VM that it takes without a restart; time-outs and a disk's size as well."""
 POD = "spec.template"
-APP = "gpu-passthrough:index:GpuApp"
 
 
 class Weight(IntEnum):
@@ -83,32 +82,35 @@ def _vm(step: Step) -> Iterator[Effect]:
     if step.op == "delete":
         yield Effect(Weight.GONE, "for good", "the VM is deleted", step.owner)
     elif step.op == "replace":
-        yield Effect(Weight.REBUILT, "the VM is made anew", _forced(step), step.owner)
+        yield Effect(Weight.REBUILT, "until the VM is made anew", _forced(step), step.owner)
     elif restarting := [one for one in step.properties if _restarts(one)]:
-        yield Effect(Weight.RESTART, "the VM has restarted", difference(restarting), step.owner)
+        yield Effect(
+            Weight.RESTART, "until the VM has restarted", difference(restarting), step.owner
+        )
 
 
 def _mapping(step: Step) -> Iterator[Effect]:
     if step.op in ("replace", "delete"):
         why = f"its PCI mapping is {step.op}d: {_forced(step)}"
         why = why if step.op == "replace" else "its PCI mapping is deleted"
-        until = "the VM starts with the new mapping" if step.op == "replace" else "for good"
+        until = "until the VM starts with it" if step.op == "replace" else "for good"
         yield Effect(Weight.RESTART, until, why, step.owner)
 
 
 def _identity(step: Step) -> Iterator[Effect]:
     if step.op in ("replace", "delete"):
-        until = "the whole cluster is made anew" if step.op == "replace" else "for good"
-        yield Effect(Weight.REBUILT, until, "the cluster's identity changes: " + _forced(step))
+        why = f"its identity is replaced: {_forced(step)}"
+        why = why if step.op == "replace" else f"its identity {step.name} is deleted"
+        yield Effect(Weight.REBUILT, "until the whole cluster is made anew", why)
 
 
 def _configuration(step: Step) -> Iterator[Effect]:
     if step.op == "update":
-        until = "Talos has applied it, perhaps with a restart"
+        until = "until Talos has applied it, perhaps with a restart"
         why = f"the machine configuration changes: {difference(step.properties)}"
         yield Effect(Weight.MAY_RESTART, until, why, step.owner)
     elif step.op in ("replace", "delete"):
-        until = "the machine is configured again" if step.op == "replace" else "for good"
+        until = "until the machine is configured again" if step.op == "replace" else "for good"
         yield Effect(Weight.REBUILT, until, "the machine configuration is renewed", step.owner)
 
 
@@ -117,9 +119,9 @@ def _release(step: Step) -> Iterator[Effect]:
         return
     if step.op == "update":
         why = f"the GPU Operator changes: {difference(step.properties)}"
-        yield Effect(Weight.NEW_PODS, "for new pods until its operands are ready again", why)
+        yield Effect(Weight.NEW_PODS, "for new pods, until its operands are ready again", why)
     elif step.op in ("replace", "delete"):
-        until = "the operator is installed again" if step.op == "replace" else "for good"
+        until = "until the operator is installed again" if step.op == "replace" else "for good"
         yield Effect(Weight.POD, until, f"the GPU Operator is {step.op}d")
 
 
@@ -132,13 +134,12 @@ def _runtime_class(step: Step) -> Iterator[Effect]:
 def _deployment(step: Step) -> Iterator[Effect]:
     changed = [one for one in step.properties if one.path.startswith(POD)]
     if step.op == "update" and changed:
-        recreate = step.inputs.get("spec", {}).get("strategy", {}).get("type") == "Recreate"
-        until = "the new pod runs (Recreate)" if recreate else "its rolling update is done"
+        kind = step.inputs.get("spec", {}).get("strategy", {}).get("type") or "RollingUpdate"
+        until = f"until the new pod runs ({kind})"
         yield Effect(Weight.POD, until, difference(changed), app=step.owner)
-    elif step.op in ("replace", "delete"):
-        until = "the new pod runs" if step.op == "replace" else "an app asks for it again"
-        why = f"the Deployment is {step.op}d"
-        yield Effect(Weight.POD, until, why, app=step.owner)
+    elif step.op == "replace":
+        why = f"the Deployment is replaced: {_forced(step)}"
+        yield Effect(Weight.POD, "until the new pod runs", why, app=step.owner)
 
 
 def _effects(step: Step) -> Iterator[Effect]:

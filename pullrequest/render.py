@@ -88,12 +88,12 @@ def _outages(found: Sequence[Outage]) -> Iterable[str]:
         )
         for one in found
     ]
-    return _table(("GPU", "Where", "Out of use until", "Because", "Apps on it"), rows)
+    return _table(("GPU", "Where", "Out of use", "Because", "Apps that may be on it"), rows)
 
 
 def _difference(one: Property) -> str:
-    if one.before is None and one.after is None:
-        return code(one.path)
+    if one.before == one.after:
+        return code(one.path) + (f" {code(one.after)}" if one.after else "")
     return f"{code(one.path)} {_value(one.before)} → {_value(one.after)}"
 
 
