@@ -62,7 +62,7 @@ test: tools ## Run every test; end-to-end ones on a rack of their own
 lint: venv ## Check style, formatting and types
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
-	@$(PYTHON) -m mypy --strict --explicit-package-bases __main__.py components gpu_passthrough rack tools
+	@$(PYTHON) -m mypy --strict --explicit-package-bases __main__.py components gpu_passthrough pullrequest rack tools
 	@$(PYTHON) -m mypy --strict policy/rules.py policy/__main__.py
 
 format: venv ## Rewrite the code in the project's format

@@ -15,17 +15,20 @@ from pydantic.alias_generators import to_camel
 
 from gpu_passthrough.fields import (
     ApiUrl,
+    BridgeName,
     ChartVersion,
     Cidr,
     CudaVersion,
     DnsLabel,
     DriverVersion,
+    HostName,
     Ipv4,
     KubernetesVersion,
     LabelKey,
     LabelValue,
     PciId,
     PciPath,
+    StorageId,
     TalosVersion,
     Url,
 )
@@ -38,6 +41,9 @@ Start = Literal["hardware", "vms", "talos", "kubernetes"]
 
 DAY = 86_400
 """Seconds; no step of the chain may take longer."""
+
+MAX_PASSTHROUGH = 16
+"""Devices that Proxmox passes to one VM: hostpci0 to hostpci15."""
 
 
 class Section(BaseModel):
@@ -56,7 +62,7 @@ class Network(Section):
     dns: list[Ipv4] = Field(
         min_length=1, description="Without any, Proxmox hands out the host's own resolvers."
     )
-    bridge: str = "vmbr0"
+    bridge: BridgeName = "vmbr0"
     vlan: int | None = Field(default=None, ge=1, le=4094)
 
 
@@ -71,8 +77,8 @@ class Proxmox(Section):
         default=None,
         description="USER@REALM!TOKENID=UUID; PROXMOX_VE_API_TOKEN is used where it is left out.",
     )
-    disk_datastore: str = Field(default="local-lvm", description="Holds the VMs' disks.")
-    image_datastore: str = Field(
+    disk_datastore: StorageId = Field(default="local-lvm", description="Holds the VMs' disks.")
+    image_datastore: StorageId = Field(
         default="local", description="Holds boot images; needs the content type import."
     )
     network: Network
@@ -109,13 +115,13 @@ class Node(Machine):
     """One Talos VM that the stack creates; a GPU node where it has GPUs."""
 
     role: Literal["controlplane", "worker"]
-    host: str = Field(description="Name of the Proxmox host.", min_length=1)
+    host: HostName = Field(description="Name of the Proxmox host.")
     vm_id: int = Field(ge=100, le=999_999_999, description="Fixed, so that it can be found again.")
     address: Ipv4
     cores: int = Field(default=4, ge=1, le=1024)
     memory_mib: int = Field(default=8192, ge=2048, le=16_777_216)
     disk_gib: int = Field(default=40, ge=10, le=131_072)
-    gpus: list[Gpu] = []
+    gpus: list[Gpu] = Field(default=[], max_length=MAX_PASSTHROUGH)
 
 
 class Extensions(Section):

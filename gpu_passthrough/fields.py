@@ -76,6 +76,9 @@ PciId = Annotated[
     str,
     Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$", description="vendor:device, for example 10de:2204"),
 ]
+HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$")]
+StorageId = Annotated[str, Field(pattern=r"^[A-Za-z][-A-Za-z0-9_.]{0,98}[A-Za-z0-9]$")]
+BridgeName = Annotated[str, Field(pattern=r"^[A-Za-z][-A-Za-z0-9_.]{0,14}$")]
 DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 Ipv4 = Annotated[str, Field(pattern=r"^\d{1,3}(\.\d{1,3}){3}$"), AfterValidator(_ipv4)]
 Cidr = Annotated[str, AfterValidator(_cidr)]

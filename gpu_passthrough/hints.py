@@ -60,6 +60,10 @@ PATTERNS = {
     r"^[0-9a-f]{4}:[0-9a-f]{4}$": "vendor:device in lower case, for example 10de:2204",
     r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$": "a DNS label: at most 63 lower-case letters, digits"
     " and dashes, for example k8s-worker-1",
+    r"^[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$": "the name of a host, for example pve",
+    r"^[A-Za-z][-A-Za-z0-9_.]{0,98}[A-Za-z0-9]$": "the name of a Proxmox storage, for example"
+    " local-lvm",
+    r"^[A-Za-z][-A-Za-z0-9_.]{0,14}$": "the name of a network bridge, for example vmbr0",
     r"^\d{1,3}(\.\d{1,3}){3}$": "an IPv4 address, for example 192.168.20.21",
     r"^https://": "an https URL, for example https://192.168.20.10:8006",
     r"^\d{3}\.\d{2,3}(\.\d{2})?$": "a driver version, for example 580.178.04",

@@ -154,6 +154,11 @@ def _length(path: Path, error: Error) -> str:
     return f"This is empty; at least one {what} is needed."
 
 
+def _too_many(path: Path, error: Error) -> str:
+    context = error["ctx"]
+    return f"These are {context['actual_length']}; at most {context['max_length']} are possible."
+
+
 def _value_error(path: Path, error: Error) -> str:
     text = str(error["ctx"]["error"])
     return text[0].upper() + text[1:] + "."
@@ -166,6 +171,7 @@ WORDS = {
     "less_than_equal": _bound,
     "too_short": _length,
     "string_too_short": _length,
+    "too_long": _too_many,
     "value_error": _value_error,
 }
 

@@ -12,7 +12,17 @@ from dataclasses import dataclass, replace
 from gpu_passthrough import compatibility
 from gpu_passthrough.config import Stack
 from gpu_passthrough.problems import Problem
-from gpu_passthrough.rules import apps, hardware, network, operator, start
+from gpu_passthrough.rules import (
+    access,
+    apps,
+    container,
+    hardware,
+    names,
+    network,
+    operator,
+    start,
+    values,
+)
 
 Check = Callable[[Stack], Iterable[Problem]]
 
@@ -54,6 +64,11 @@ RULES = (
     _rule("address-duplicate", network.duplicate_addresses, f"{MEMBERS} cluster proxmox"),
     _rule("address-network", network.inside_network, f"{MEMBERS} cluster proxmox"),
     _rule("endpoint", network.endpoint, f"{MEMBERS} cluster kubernetes", whole=True),
+    _rule("proxmox-endpoint", access.proxmox_url, "proxmox"),
+    _rule("proxmox-token", access.proxmox_token, "proxmox"),
+    _rule("kubernetes-endpoint", access.kubernetes_url, f"{MEMBERS} cluster kubernetes"),
+    _rule("node-name", hardware.mapping_names, "nodes"),
+    _rule("card-unscheduled", hardware.unscheduled_cards, f"{MEMBERS} cluster kubernetes"),
     _rule("vm-id-duplicate", hardware.duplicate_vm_ids, "nodes"),
     _rule("device-duplicate", hardware.duplicate_devices, "nodes"),
     _rule("iommu-group", hardware.shared_groups, "nodes"),
@@ -65,6 +80,22 @@ RULES = (
     _rule("operator-values", operator.contradicting_values, "gpuOperator"),
     _rule("operator-cdi", operator.cdi, "cluster gpuOperator"),
     _rule("runtime-class", operator.runtime_class, "cluster gpuOperator runtimeClass"),
+    _rule("values-unknown", values.unknown, "gpuOperator"),
+    _rule("values-discovery", values.discovery, f"gpuOperator {STARTS}"),
+    _rule("values-workloads", values.workloads, "gpuOperator"),
+    _rule("values-mig", values.mig, "gpuOperator"),
+    _rule("values-sharing", values.sharing, f"gpuOperator {STARTS}"),
+    _rule("values-tolerations", values.tolerations, "gpuOperator gpuTaint"),
+    _rule("values-driver-root", values.driver_root, "gpuOperator cluster"),
+    _rule("values-monitoring", values.monitoring, f"gpuOperator {STARTS}"),
+    _rule("app-name", names.services, "apps"),
+    _rule("app-claim", names.claims, "apps"),
+    _rule("app-name-taken", names.taken, "apps gpuOperator"),
+    _rule("app-image-name", container.image_name, "apps"),
+    _rule("app-variable", container.variable_names, "apps"),
+    _rule("app-visible-devices", container.visible_devices, "apps"),
+    _rule("app-capabilities", container.capabilities, "apps"),
+    _rule("app-cuda-devices", container.cuda_devices, "apps"),
     _rule("app-runtime-class", apps.runtime_class, "apps runtimeClass"),
     _rule("app-volumes", apps.volumes, "apps"),
     _rule("app-strategy", apps.strategy, "apps"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_passthrough import cards
+from gpu_passthrough import cards, tables
 from gpu_passthrough.config import Gpu, Node, Stack
 from gpu_passthrough.problems import Path, Problem
 
@@ -104,7 +104,9 @@ def mismatched_ids(stack: Stack) -> Iterator[Problem]:
         others = cards.of_device(gpu.id)
         if card is None or (device in card.pci_ids and vendor == NVIDIA):
             continue
-        if vendor != NVIDIA:
+        if (kind := _companion(device)) and vendor == NVIDIA:
+            text = f"{gpu.id} in {name} is the id of a card's {kind} function, not of the GPU."
+        elif vendor != NVIDIA:
             text = f"{gpu.id} of {gpu.card} in {name} is not a device of NVIDIA ({NVIDIA})."
         elif others:
             text = f"{gpu.id} is {others[0].name}, but {name} calls it {gpu.card}."
@@ -114,6 +116,42 @@ def mismatched_ids(stack: Stack) -> Iterator[Problem]:
             (*path, "id"),
             text,
             why="Proxmox compares the id at every start; a wrong card is checked as another one.",
-            fix="Correct one of the two; lspci -nn on the host shows the id.",
+            fix="Give the id of the card's function 0; lspci -nn on the host shows it.",
             also=((*path, "card"),),
         )
+
+
+def _companion(device: str) -> str | None:
+    """What a function beside the GPU is, such as audio; None for other devices."""
+    kinds = {row["device"]: row["kind"] for row in tables.rows("companions")}
+    return kinds.get(device)
+
+
+def mapping_names(stack: Stack) -> Iterator[Problem]:
+    """A node with cards has a name that Proxmox takes for their mappings (PVE, pve-configid)."""
+    for name, node in stack.nodes.items():
+        if node.gpus and not name[0].isalpha():
+            yield Problem(
+                ("nodes", name),
+                f"Node {name} has cards, and its name does not begin with a letter.",
+                why="Its resource mappings are called after it, and Proxmox takes only names that"
+                " begin with a letter.",
+                fix=f"Call it node-{name}, for example.",
+            )
+
+
+def unscheduled_cards(stack: Stack) -> Iterator[Problem]:
+    """Cards are on nodes where the operator's operands may run (NVIDIA/gpu-operator#26)."""
+    if stack.cluster is None or stack.starts_at == "kubernetes":
+        return
+    for name, machine in stack.gpu_nodes.items():
+        if machine.role == "controlplane" and not stack.cluster.schedule_on_control_planes:
+            top = "nodes" if stack.nodes else "machines"
+            yield Problem(
+                (top, name, "gpus"),
+                f"Node {name} has cards, and pods do not run on control plane nodes.",
+                why="The operator's operands do not tolerate the control plane's taint, so the"
+                " cards are never offered, and the stack would wait for them in vain.",
+                fix="Set cluster.scheduleOnControlPlanes: true, or move the cards to a worker.",
+                also=(("cluster", "scheduleOnControlPlanes"),),
+            )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rack.world.factory import ImageContent
-
 from rack.world.access import ROOT, AclEntry
 from rack.world.datacenter import Datacenter, from_inventory
 from rack.world.errors import Refused
+from rack.world.factory import ImageContent
 from rack.world.storage import FetchedImage
 from rack.world.tasks import Task
 from rack.world.vmrequests import VmRequests
