@@ -32,6 +32,7 @@ LONGEST_VALUE = 110
 STEP = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|([^.\[\]]+)')
 NOISE = re.compile(r"^(Resource monitor has terminated|(preview|update) failed$)")
 """Errors that only say that there was another."""
+PROTECTED = re.compile(r"marked for protection|because it is protected")
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Preview:
     """The state has resources of this stack."""
     violations: list[Violation] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    protected: list[str] = field(default_factory=list)
+    """Resources that would have to go, and may not."""
     finished: bool = False
 
 
@@ -178,6 +181,9 @@ def _diagnostic(preview: Preview, event: Mapping[str, Any]) -> None:
     if event.get("severity") != "error" or not message or NOISE.match(message):
         return
     urn = event.get("urn")
+    if urn and PROTECTED.search(message):
+        preview.protected.append(clip(name_of(urn)))
+        return
     preview.errors.append(clip(f"{name_of(urn)}: {message}" if urn else message))
 
 

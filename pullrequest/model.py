@@ -87,6 +87,8 @@ class Plan(Part):
 
     stack: Annotated[str, Field(pattern=STACK_NAME)]
     outcome: Outcome
+    refusal: Text | None = None
+    """Why it was refused, in a few words."""
     changes: Annotated[tuple[Change, ...], Field(max_length=LONGEST_LIST)] = ()
     left_out: int = 0
     """Changes beyond the longest list."""
@@ -95,6 +97,6 @@ class Plan(Part):
     verdict: Verdict | None = None
     violations: Annotated[tuple[Violation, ...], Field(max_length=LONGEST_LIST)] = ()
     problems: Annotated[tuple[Text, ...], Field(max_length=LONGEST_LIST)] = ()
-    """Why it was refused, or what broke off."""
+    """What is wrong with the configuration, or what broke off."""
     unseen: Annotated[tuple[Text, ...], Field(max_length=LONGEST_LIST)] = ()
     """What the preview could not look at, and what that means."""

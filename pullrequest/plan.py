@@ -16,7 +16,7 @@ from gpu_passthrough.load import DEFAULTS, load_stack_file
 from gpu_passthrough.problems import ConfigurationError
 from pullrequest import charts, engine, events, kinds, outage, touched, unseen
 from pullrequest.events import Preview, Step
-from pullrequest.model import LONGEST_LIST, Change, Plan, Verdict, clip
+from pullrequest.model import LONGEST_LIST, Change, Outage, Outcome, Plan, Verdict, clip
 
 CHART = "gpu-operator"
 REPOSITORY = "repositoryOpts.repo"
@@ -142,10 +142,32 @@ def _previewed(
     return preview, notes if not preview.known else [*notes, DRIFT]
 
 
-def _outcome(preview: Preview, found: Verdict) -> Any:
-    if any(one.level == "mandatory" for one in preview.violations) or found.after == "refused":
+def _refusal(preview: Preview, found: Verdict) -> str | None:
+    """Why `up` would not do it; None where it would."""
+    broken = sorted({one.policy for one in preview.violations if one.level == "mandatory"})
+    if broken:
+        return f"it breaks {', '.join(broken)}"
+    if preview.protected:
+        return f"{', '.join(preview.protected[:3])} would have to go and is protected"
+    return "the combination cannot work" if found.after == "refused" else None
+
+
+def _outcome(preview: Preview, refusal: str | None) -> Outcome:
+    if refusal:
         return "refused"
     return "planned" if preview.finished and not preview.errors else "failed"
+
+
+def _refused(stack: str, error: ConfigurationError, before: str | None) -> Plan:
+    """The plan of a configuration that cannot work: the engine is not even asked."""
+    count = len(error.problems)
+    return Plan(
+        stack=stack,
+        outcome="refused",
+        refusal=f"the configuration has {count} problem{'s' if count > 1 else ''}",
+        verdict=Verdict(before=before, after="refused", text="See the problems above."),
+        problems=tuple(clip(one.render()) for one in error.problems[:LONGEST_LIST]),
+    )
 
 
 def make(checkout: Path, stack: str, base: str | None, stand_ins: Path | None = None) -> Plan:
@@ -154,23 +176,30 @@ def make(checkout: Path, stack: str, base: str | None, stand_ins: Path | None = 
     try:
         loaded = load_stack_file(checkout / f"Pulumi.{stack}.yaml")
     except ConfigurationError as error:
-        found = Verdict(before=_level(before), after="refused", text="See the problems above.")
-        problems = tuple(clip(one.render()) for one in error.problems[:LONGEST_LIST])
-        return Plan(stack=stack, outcome="refused", verdict=found, problems=problems)
+        return _refused(stack, error, _level(before))
     found = verdict(loaded, before)
     try:
         preview, notes = _previewed(checkout, stack, loaded, stand_ins)
     except engine.EngineError as error:
         return Plan(stack=stack, outcome="failed", verdict=found, problems=(clip(str(error)),))
     was = before if isinstance(before, Stack) else None
+    return told(stack, preview, found, notes, outage.outages(preview.steps, loaded, was))
+
+
+def told(
+    stack: str, preview: Preview, found: Verdict, notes: list[str], outages: list[Outage]
+) -> Plan:
+    """The plan of a preview, within the bounds of what a plan may hold."""
     listed = changes(preview)
+    refusal = _refusal(preview, found)
     return Plan(
         stack=stack,
-        outcome=_outcome(preview, found),
+        outcome=_outcome(preview, refusal),
+        refusal=refusal and clip(refusal),
         changes=tuple(listed[:LONGEST_LIST]),
         left_out=max(0, len(listed) - LONGEST_LIST),
         unchanged=preview.unchanged,
-        outages=tuple(outage.outages(preview.steps, loaded, was)[:LONGEST_LIST]),
+        outages=tuple(outages[:LONGEST_LIST]),
         verdict=found,
         violations=tuple(preview.violations[:LONGEST_LIST]),
         problems=tuple(preview.errors[:LONGEST_LIST]),

@@ -33,24 +33,21 @@ def _count(number: int, one: str, more: str | None = None) -> str:
 
 
 def _headline(plan: Plan) -> str:
-    if plan.outcome == "refused" and plan.problems and not plan.changes:
-        return f"**Refused: {_count(len(plan.problems), 'problem')} in the configuration.**"
-    if plan.outcome == "failed" and not plan.changes:
-        return "**No plan: the preview broke off.**"
     counts = {op: sum(one.op == op for one in plan.changes) for op in WORDS}
     said = [f"{number} {WORDS[op]}" for op, number in counts.items() if number]
+    said += [f"{plan.left_out} more"] if plan.left_out else []
     head = f"**{', '.join(said) or 'Nothing to change'}**, {plan.unchanged} unchanged."
+    if not (plan.changes or plan.unchanged):
+        head = "" if plan.refusal else "**No plan.**"
+    if plan.refusal:
+        head = f"**Refused: {prose(plan.refusal)}.** {head}"
     if plan.outages:
         head += f" **{_count(len(plan.outages), 'GPU outage')}.**"
     if any(one.loses for one in plan.changes):
         head += " **Data is lost.**"
-    mandatory = sum(one.level == "mandatory" for one in plan.violations)
-    if plan.outcome == "refused":
-        what = f"{_count(mandatory, 'mandatory policy', 'mandatory policies')} broken"
-        head += f" **Refused: {what if mandatory else 'the combination cannot work'}.**"
-    elif plan.outcome == "failed":
-        head += " **The preview broke off: the plan is not complete.**"
-    return head
+    if plan.outcome == "failed":
+        head += " **The preview broke off: what follows is not complete.**"
+    return head.strip()
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -163,7 +160,7 @@ def _policies(plan: Plan) -> Iterable[str]:
 
 
 def _problems(plan: Plan) -> str:
-    title = "What broke off" if plan.outcome != "refused" or plan.changes else "Problems"
+    title = "Problems" if plan.outcome == "refused" else "Why the preview broke off"
     blocks = [block(one) for one in plan.problems[:ROWS]]
     return _section(title, [*blocks, *_more(len(plan.problems))])
 
