@@ -25,6 +25,7 @@ NO_STATE = (
     "The state: this run has none for the stack, as in a pull request from a fork or before the"
     " first up. So everything appears as created, and nothing as changed."
 )
+EMPTY_STATE = "The state: it has nothing of this stack yet, so everything appears as created."
 NO_SECRETS = (
     "Secrets: they are stand-ins here, because without the stack's key nobody can read them."
 )
@@ -120,6 +121,8 @@ def _ask(made: engine.Site, stand_ins: Path | None) -> tuple[Preview, list[str]]
         made.environment["PATH"] = os.pathsep.join([path, str(stand_ins.resolve())])
         preview = events.read(made.preview())
         notes.append(STAND_INS)
+    elif not preview.known and not notes:
+        notes.append(EMPTY_STATE)
     return preview, notes
 
 

@@ -144,9 +144,13 @@ def _compatibility(plan: Plan) -> str:
 
 
 def _violations(found: Iterable[Violation]) -> list[str]:
-    listed = list(found)
+    """A line per policy and message; resources that break it in the same way share one."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for one in found:
+        alike.setdefault((one.policy, one.message), []).append(code(one.resource))
     lines = [
-        f"- {code(one.policy)} on {code(one.resource)}: {prose(one.message)}" for one in listed
+        f"- {code(policy)} on {', '.join(on[:ROWS])}: {prose(message)}"
+        for (policy, message), on in alike.items()
     ]
     return [*lines[:ROWS], *_more(len(lines))]
 
@@ -155,7 +159,7 @@ def _policies(plan: Plan) -> Iterable[str]:
     mandatory = [one for one in plan.violations if one.level == "mandatory"]
     advisory = [one for one in plan.violations if one.level == "advisory"]
     yield _section("Policies that forbid it", _violations(mandatory))
-    title = _count(len(advisory), "policy advises against it", "policies advise against it")
+    title = f"Advice of policies: {len(advisory)}"
     yield _folded(title, _violations(advisory))
 
 
