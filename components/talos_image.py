@@ -85,7 +85,7 @@ class TalosImage(pulumi.ComponentResource):
         """Download the image as qcow2: Proxmox imports it as it is, and cannot unpack .xz."""
         url = "{0}/image/{1}/{2}/nocloud-amd64.qcow2"
         return download.File(
-            f"{name}-{host}",
+            f"{name}-on-{host}",
             node_name=host,
             datastore_id=args.datastore,
             content_type="import",

@@ -119,4 +119,9 @@ def runtime_result(image: ImageView, driver: DriverFacts | None, gpus: tuple[Gpu
     elif version(driver.version)[0] < _MIN_BRANCH.get(version(image.cuda)[0], 0):
         return 35
     compiled = image.cuda_architectures or architectures(image.cuda)
-    return SUCCESS if any(runs_on(gpu.compute_capability, compiled) for gpu in gpus) else 209
+    return SUCCESS if any(_runs(gpu.compute_capability, compiled, image) for gpu in gpus) else 209
+
+
+def _runs(capability: Version, compiled: tuple[Version, ...], image: ImageView) -> bool:
+    """The card has machine code, or the driver makes it some from PTX of an older generation."""
+    return runs_on(capability, compiled) or (image.has_ptx and capability > max(compiled))

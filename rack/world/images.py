@@ -61,6 +61,7 @@ def image(reference: str) -> Image:
         programs=tuple(sorted(_flat(row["programs"]))),
         python=version if row.get("python") == "tag" else row.get("python", ""),
         cuda=cuda,
+        has_ptx=row.get("has_ptx", False),
         compat=_COMPAT.get(cuda, "") if with_compat else "",
         onnxruntime=row.get("onnxruntime", ""),
         providers=tuple(row.get("providers", ())),

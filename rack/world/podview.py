@@ -52,7 +52,9 @@ class ImageView(Frozen):
     cuda: str = ""
     """Version of the CUDA libraries in it, for example 12.9; empty without."""
     cuda_architectures: tuple[tuple[int, int], ...] = ()
-    """Compute capabilities that it has machine code for; empty: any."""
+    """Compute capabilities that it has machine code for; empty: those of its CUDA libraries."""
+    has_ptx: bool = False
+    """Its program also has code that the driver compiles for cards newer than its CUDA version."""
     compat: str = ""
     """Driver version of a bundled cuda-compat package, for example 570.86; empty without."""
     onnxruntime: str = ""

@@ -39,6 +39,7 @@ def result(image: str, gpu: GpuFacts, driver: str = "580.178.04", **changes: obj
         ("nvidia/cuda:13.0.1-base-ubuntu24.04", PASCAL, "580.178.04", 209),
         ("nvidia/cuda:12.2.2-base-ubuntu22.04", PASCAL, "580.178.04", 0),
         ("nvidia/cuda:12.2.2-base-ubuntu22.04", BLACKWELL, "580.178.04", 209),
+        (VECTORADD, BLACKWELL, "580.178.04", 0),
         ("nvidia/cuda:12.8.1-base-ubuntu22.04", BLACKWELL, "580.178.04", 0),
     ],
 )

@@ -17,10 +17,10 @@ from tests.program.stacks import KEYS, MACHINES, stack, without
 OURS = "gpu-passthrough:index:"
 GRAPH = {
     ("TalosIdentity", "homelab"): ["homelab-secrets"],
-    ("TalosImage", "talos"): ["talos-pve", "talos-schematic"],
+    ("TalosImage", "talos"): ["talos-on-pve", "talos-schematic"],
     ("TalosImage", "talos-nvidia"): [
-        "talos-nvidia-pve",
-        "talos-nvidia-pve2",
+        "talos-nvidia-on-pve",
+        "talos-nvidia-on-pve2",
         "talos-nvidia-schematic",
     ],
     ("ProxmoxGpuVm", "k8s-cp-1"): ["k8s-cp-1-vm"],

@@ -74,7 +74,7 @@ def test_only_gpu_nodes_boot_and_upgrade_with_the_driver() -> None:
     assert driver == customization(nvidia_extensions(Extensions()))
     for node, image in (("k8s-cp-1", "talos"), ("k8s-worker-1", "talos-nvidia")):
         disk = found.inputs("VmLegacy", f"{node}-vm")["disks"][0]
-        assert disk["importFrom"] == f"id-of-{image}-pve"
+        assert disk["importFrom"] == f"id-of-{image}-on-pve"
         assert machine(found, node)["install"]["image"] == (
             f"factory.talos.dev/nocloud-installer/id-of-{image}-schematic:v1.13.9"
         )
@@ -83,11 +83,11 @@ def test_only_gpu_nodes_boot_and_upgrade_with_the_driver() -> None:
 def test_a_host_gets_only_the_images_that_its_nodes_boot() -> None:
     found = chain(stack())
     assert {one.name for one in found.of("File")} == {
-        "talos-pve",
-        "talos-nvidia-pve",
-        "talos-nvidia-pve2",
+        "talos-on-pve",
+        "talos-nvidia-on-pve",
+        "talos-nvidia-on-pve2",
     }
-    file = found.inputs("File", "talos-nvidia-pve2")
+    file = found.inputs("File", "talos-nvidia-on-pve2")
     schematic = "id-of-talos-nvidia-schematic"
     assert file == {
         "nodeName": "pve2",

@@ -284,14 +284,14 @@ def as_pulumi(values: dict[str, object]) -> dict[str, str]:
 
 @pytest.mark.usefixtures("pulumi_config")
 def test_inside_of_pulumi(tmp_path: Path) -> None:
-    values = changed({"protect": False, "proxmox": {"apiToken": "root@pam!t=uuid"}})
+    values = changed({"protect": False, "proxmox": {"apiToken": "root@pam!t=0-1"}})
     runtime.set_all_config(as_pulumi(values))
     stack = load_stack(tmp_path)
     assert isinstance(stack, Stack)
     assert stack.protect is False
     assert stack.proxmox is not None
     assert stack.proxmox.api_token is not None
-    assert stack.proxmox.api_token.get_secret_value() == "root@pam!t=uuid"
+    assert stack.proxmox.api_token.get_secret_value() == "root@pam!t=0-1"
 
 
 @pytest.mark.usefixtures("pulumi_config")
