@@ -57,7 +57,7 @@ env: ## Print the environment for a shell: eval "$(make -s env)"
 
 .PHONY: test lint format clean
 test: tools ## Run every test; end-to-end ones on a rack of their own
-	@$(IN_ENVIRONMENT) $(PYTHON) -m pytest -n auto --dist loadgroup --durations=10 $(PYTEST_ARGS)
+	@eval "$$($(PYTHON) -m tools env)" && $(PYTHON) -m pytest -n auto --dist loadgroup --durations=10 $(PYTEST_ARGS)
 
 lint: venv ## Check style, formatting and types
 	@$(PYTHON) -m ruff check .

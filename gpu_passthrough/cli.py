@@ -163,3 +163,16 @@ def overview(
         typer.echo(f"The cluster of {kubeconfig} cannot be read: {reason}", err=True)
         raise typer.Exit(UNREADABLE) from None
     cluster.show(found, Console())
+
+
+@app.command()
+def recover(stack: StackName = DEFAULT_STACK) -> None:
+    """Settle what an interrupted `pulumi up` or `destroy` left; then run it again.
+
+    Exit code 0 when the next update can go on, 1 when something is left that only you can decide.
+    """
+    from gpu_passthrough.recover.command import settle_stack
+
+    loaded = _load(stack_file(stack), as_json=False)
+    if not settle_stack(stack, loaded, PROJECT):
+        raise typer.Exit(UNREADABLE)

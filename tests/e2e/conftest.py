@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.site import Site
+from tests.e2e.site import Site, free_shift
 
 PROGRAMS = (
     "pulumi",
@@ -28,7 +28,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A site whose rack runs; a missing program fails the tests, never skips them."""
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     assert not missing, f"not on PATH: {', '.join(missing)}; `make test` brings them"
-    made = Site(Path(tmp_path_factory.mktemp("site")), shift=1000)
+    made = Site(Path(tmp_path_factory.mktemp("site")), shift=free_shift())
     started = made.rack("up")
     assert started.code == 0, started.text
     created = made.pulumi("stack init")

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,11 +19,31 @@ from typing import Any
 
 import requests
 
+from rack.settings import Ports
+
 CHECKOUT = Path(__file__).parents[2]
 PROGRAM = ("Pulumi.yaml", "__main__.py", "components", "gpu_passthrough", "stacks", "policy")
 PORTS = (8006, 8480, 6443)
 LONGEST = 300
 """Seconds after which a command counts as hung."""
+
+
+def free_shift() -> int:
+    """How far to shift the ports so that none meets a rack that runs already."""
+    for shift in range(1000, 20_000, 500):
+        if all(_is_free(port) for port in Ports().shifted(shift).model_dump().values()):
+            return shift
+    raise AssertionError("every place for a rack of the tests is taken; stop some")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,8 @@ def test_environment_serves_where_the_program_says_nothing(
     assert engine.invoke("proxmoxve:index/getVersion:getVersion", {})["version"] == "9.0.11"
 
 
-def test_a_missing_token_is_named(fake: FakePve) -> None:
+def test_a_missing_token_is_named(fake: FakePve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PROXMOX_VE_API_TOKEN", raising=False)
     engine = Engine(ProxmoxVe())
     engine.configure(endpoint=fake.endpoint)
     with pytest.raises(PluginError, match="apiToken.*PROXMOX_VE_API_TOKEN"):
