@@ -68,7 +68,7 @@ RULES = (
     _rule("proxmox-token", access.proxmox_token, "proxmox"),
     _rule("kubernetes-endpoint", access.kubernetes_url, f"{MEMBERS} cluster kubernetes"),
     _rule("node-name", hardware.mapping_names, "nodes"),
-    _rule("card-unscheduled", hardware.unscheduled_cards, f"{MEMBERS} cluster kubernetes"),
+    _rule("card-unscheduled", hardware.unscheduled_cards, f"{MEMBERS} cluster"),
     _rule("vm-id-duplicate", hardware.duplicate_vm_ids, "nodes"),
     _rule("device-duplicate", hardware.duplicate_devices, "nodes"),
     _rule("iommu-group", hardware.shared_groups, "nodes"),

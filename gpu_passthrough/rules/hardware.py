@@ -142,7 +142,7 @@ def mapping_names(stack: Stack) -> Iterator[Problem]:
 
 def unscheduled_cards(stack: Stack) -> Iterator[Problem]:
     """Cards are on nodes where the operator's operands may run (NVIDIA/gpu-operator#26)."""
-    if stack.cluster is None or stack.starts_at == "kubernetes":
+    if stack.cluster is None:
         return
     for name, machine in stack.gpu_nodes.items():
         if machine.role == "controlplane" and not stack.cluster.schedule_on_control_planes:

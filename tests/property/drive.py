@@ -43,7 +43,8 @@ def _drive(stack: Stack) -> None:
     if stack.cluster is None or not stack.members:
         return  # Nothing says what the cluster is, so nothing of it was checked.
     nodes = below(stack, plugins)
-    cluster = Cluster(nodes.world.nodes, plugins.inputs("Release"))
+    is_new = stack.starts_at in ("hardware", "vms")
+    cluster = Cluster(nodes.world.nodes, plugins.inputs("Release"), is_new=is_new)
     _check_objects(plugins)
     cluster.settle()
     cluster.offers(expected_gpus(stack) or {})

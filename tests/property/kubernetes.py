@@ -131,12 +131,13 @@ def claims(container: Object) -> dict[str, str]:
 class Cluster:
     """A cluster with a release of the operator."""
 
-    def __init__(self, nodes: list[NodeFacts], release: Object) -> None:
+    def __init__(self, nodes: list[NodeFacts], release: Object, *, is_new: bool) -> None:
         self.version = str(release["version"])
         self.namespace = str(release["namespace"])
         self.policy = cluster_policy(self.version, release["values"])
         self.config = (release["values"].get("devicePlugin") or {}).get("config") or {}
-        discovers = (release["values"].get("nfd") or {}).get("enabled", True)
+        # A cluster that exists may have node feature discovery of its own.
+        discovers = not is_new or (release["values"].get("nfd") or {}).get("enabled", True)
         self.nodes = {one.name: NodeState(one, _labels(one, discovers)) for one in nodes}
         self.classes: dict[str, str] = {}
         self.pending: dict[str, str] = {}
