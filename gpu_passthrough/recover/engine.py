@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,26 +66,53 @@ class Engine:
         project = "gpu-passthrough"
         return "/".join(("organization", project, self.stack.rpartition("/")[2]))
 
-    def export(self) -> dict[str, Any]:
-        """The state, its secrets in plain form: not to be written anywhere."""
-        text = self.run("stack", "export", "--show-secrets", "--stack", self.stack)
-        exported: dict[str, Any] = json.loads(text)
+    def export(self, *flags: str) -> dict[str, Any]:
+        """The state. With --show-secrets it is not to be written anywhere."""
+        exported: dict[str, Any] = json.loads(
+            self.run("stack", "export", "--stack", self.stack, *flags)
+        )
         return exported
 
-    def settle(self, found: Mapping[str, str], urns: Iterable[str]) -> None:
-        """Take what exists into the state and forget the other pending creations.
+    def settle(self, found: Mapping[str, str], forgotten: Collection[str]) -> None:
+        """Take what exists into the state, forget what does not, and read what was taken.
+
+        Only these resources are looked at: the layers of others may be out of reach.
 
         Args:
-            found: id by URN of what exists.
-            urns: every pending creation; only these are looked at.
+            found: the provider's id by URN.
+            forgotten: URNs of pending operations that left nothing.
         """
-        pairs = [part for urn, one in found.items() for part in (urn, one)]
-        imports = [flag for part in pairs for flag in ("--import-pending-creates", part)]
-        targets: Sequence[str] = [flag for urn in urns for flag in ("--target", urn)]
-        self.run(
-            *("refresh", "--yes", "--skip-preview", "--stack", self.stack),
-            *("--clear-pending-creates", *imports, *targets),
-        )
+        state = self.export()
+        settle(state["deployment"], found, forgotten)
+        # Its secrets are as encrypted as in the back end.
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(state, file)
+            file.flush()
+            self.run("stack", "import", "--stack", self.stack, "--file", file.name)
+        if found:
+            targets = [flag for urn in found for flag in ("--target", urn)]
+            self.run("refresh", "--yes", "--skip-preview", "--stack", self.stack, *targets)
+
+
+def settle(
+    deployment: dict[str, Any], found: Mapping[str, str], forgotten: Collection[str]
+) -> None:
+    """Move pending operations of a state to its resources, or drop them.
+
+    The inputs are what was asked for; a read replaces the outputs by what is there.
+    """
+    operations = deployment.get("pending_operations") or []
+    resources = deployment.setdefault("resources", [])
+    known = {one["urn"] for one in resources}
+    for operation in operations:
+        resource = operation["resource"]
+        if resource["urn"] in found and resource["urn"] not in known:
+            own = {"id": found[resource["urn"]], "outputs": resource.get("inputs") or {}}
+            resources.append({**resource, **own})
+    settled = {*found, *forgotten}
+    deployment["pending_operations"] = [
+        one for one in operations if one["resource"]["urn"] not in settled
+    ]
 
 
 def plain(value: Any) -> Any:

@@ -124,7 +124,7 @@ def _vm(pending: Pending, world: World) -> Verdict:
             " else's. Give the node another vmId"
         )
         return Verdict(pending, why=why, is_clear=False)
-    return Verdict(pending, found=f"{node}/{vmid}", why=f"VM {vmid} exists on {node}")
+    return Verdict(pending, found=str(vmid), why=f"VM {vmid} exists on {node}")
 
 
 def _mapping(pending: Pending, world: World) -> Verdict:
@@ -144,7 +144,7 @@ def _file(pending: Pending, world: World) -> Verdict:
         return _unasked(pending, "Proxmox VE")
     there = world.proxmox.volume(node, storage, volume)
     why = f"{volume} {'exists' if there else 'does not exist'} on {node}"
-    return Verdict(pending, found=f"{node}/{volume}" if there else "", why=why)
+    return Verdict(pending, found=volume if there else "", why=why)
 
 
 def _bootstrap(pending: Pending, world: World) -> Verdict:

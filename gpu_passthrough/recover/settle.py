@@ -38,7 +38,7 @@ def recover(engine: Engine, proxmox: Proxmox | None, say: Say) -> Outcome:
     outcome = Outcome()
     if not _unlock(engine, outcome):
         return outcome
-    exported = engine.export()
+    exported = engine.export("--show-secrets")
     text = kubeconfig_of(exported)
     cluster = Cluster(text) if text else None
     if cluster is not None and cluster.answers():
@@ -84,11 +84,10 @@ def _helm(cluster: Cluster, outcome: Outcome) -> None:
 def _settle(engine: Engine, verdicts: list[Verdict], outcome: Outcome) -> None:
     clear = [one for one in verdicts if one.is_clear]
     outcome.open += [f"{one.pending.name}: {one.why}" for one in verdicts if not one.is_clear]
-    if outcome.open or not clear:
-        return  # the engine settles all pending creations at once, or none
-    creations = [one for one in clear if one.pending.kind == "creating"]
-    found = {one.pending.urn: one.found for one in creations if one.found}
-    engine.settle(found, [one.pending.urn for one in creations])
+    forgotten = {one.pending.urn for one in clear if not one.found}
+    found = {one.pending.urn: one.found for one in clear if one.found}
+    if clear:
+        engine.settle(found, forgotten)
     for one in clear:
         what = "taken into the state" if one.found else "left to the next update"
         outcome.done.append(f"{one.pending.name}: {what} ({one.why})")

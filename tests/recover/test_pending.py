@@ -82,14 +82,14 @@ OURS = {"status": "running", "name": "k8s-worker-1"}
 @pytest.mark.parametrize(
     ("kind", "host", "found"),
     [
-        pytest.param(VM, Host(vms={111: OURS}), "pve/111", id="vm"),
+        pytest.param(VM, Host(vms={111: OURS}), "111", id="vm"),
         pytest.param(VM, Host(), "", id="no-vm"),
         pytest.param(MAPPING, Host(mappings={"card"}), "card", id="mapping"),
         pytest.param(MAPPING, Host(mappings={"other"}), "", id="no-mapping"),
         pytest.param(
             FILE,
             Host(volumes={"local:import/talos.qcow2"}),
-            "pve/local:import/talos.qcow2",
+            "local:import/talos.qcow2",
             id="file",
         ),
         pytest.param(FILE, Host(), "", id="no-file"),
