@@ -69,7 +69,7 @@ class Site:
     def preview(self) -> list[str]:
         """The events of a preview with the policy pack, and then Pulumi's complaints, if any."""
         done = self.pulumi("preview", "--json", "--stack", self.stack, "--policy-pack", PACK)
-        return [*done.stdout.splitlines(), *filter(None, [done.stderr.strip()])]
+        return [*done.stdout.splitlines(), *done.stderr.splitlines()]
 
 
 def _link(checkout: Path, folder: Path, stack_file: str) -> None:

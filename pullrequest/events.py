@@ -200,7 +200,8 @@ def read(lines: Iterable[str]) -> Preview:
         try:
             event = json.loads(line)
         except ValueError:
-            preview.errors.append(clip(line))
+            if not line.startswith("warning:"):
+                preview.errors.append(clip(line))
             continue
         if "resourcePreEvent" in event:
             _resource(preview, event["resourcePreEvent"]["metadata"])

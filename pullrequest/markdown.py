@@ -22,6 +22,7 @@ HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 def one_line(text: str, longest: int) -> str:
     """A text without line breaks, control characters and marks that turn its direction."""
+    text = text[: longest * 4]
     visible = "".join(
         " " if one.isspace() else one
         for one in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -20,7 +21,7 @@ from pullrequest.model import LONGEST_LIST, Change, Outage, Outcome, Plan, Verdi
 
 CHART = "gpu-operator"
 REPOSITORY = "repositoryOpts.repo"
-NO_PLUGIN = "Could not automatically download and install resource plugin"
+NO_PLUGIN = re.compile(r"download and install resource plugin|no resource plugin '")
 NO_STATE = (
     "The state: this run has none for the stack, as in a pull request from a fork or before the"
     " first up. So everything appears as created, and nothing as changed."
@@ -116,7 +117,7 @@ def _ask(made: engine.Site, stand_ins: Path | None) -> tuple[Preview, list[str]]
         notes.append(NO_STATE)
         notes += [NO_SECRETS] if made.has_secrets else []
     preview = events.read(made.preview())
-    if stand_ins and not preview.known and any(NO_PLUGIN in one for one in preview.errors):
+    if stand_ins and not preview.known and any(map(NO_PLUGIN.search, preview.errors)):
         path = made.environment["PATH"]
         made.environment["PATH"] = os.pathsep.join([path, str(stand_ins.resolve())])
         preview = events.read(made.preview())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from pullrequest.markdown import block, code, prose
 from pullrequest.model import Change, Op, Outage, Plan, Property, Violation
@@ -21,6 +22,12 @@ WORDS: dict[Op, str] = {
     "import": "adopted",
     "create": "created",
 }
+LISTS: tuple[tuple[Op, str, Sequence[str]], ...] = (
+    ("replace", "Replaced", ("Resource", "Kind", "Forced by", "Loses")),
+    ("delete", "Deleted", ("Resource", "Kind", "Loses")),
+    ("update", "Changed", ("Resource", "Kind", "What")),
+)
+Found = TypeVar("Found")
 
 
 def marker(stack: str) -> str:
@@ -50,10 +57,14 @@ def _headline(plan: Plan) -> str:
     return head.strip()
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _table(
+    columns: Sequence[str], found: Sequence[Found], row: Callable[[Found], Sequence[str]]
+) -> list[str]:
+    if not found:
+        return []
     lines = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
-    lines += [f"| {' | '.join(row)} |" for row in rows[:ROWS]]
-    return [*lines, *_more(len(rows))]
+    lines += [f"| {' | '.join(row(one))} |" for one in found[:ROWS]]
+    return [*lines, *_more(len(found))]
 
 
 def _more(number: int) -> list[str]:
@@ -72,20 +83,14 @@ def _folded(title: str, body: Iterable[str]) -> str:
     return "\n".join([f"<details><summary>{title}</summary>", "", *lines, "", "</details>"])
 
 
+def _outage(one: Outage) -> Sequence[str]:
+    apps = ", ".join(code(app) for app in one.apps[:5]) or "none"
+    return code(one.cards), code(one.where), prose(one.until, 120), prose(one.why, 200), apps
+
+
 def _outages(found: Sequence[Outage]) -> Iterable[str]:
-    if not found:
-        return []
-    rows = [
-        (
-            code(one.cards),
-            code(one.where),
-            prose(one.until, 120),
-            prose(one.why, 200),
-            ", ".join(code(app) for app in one.apps[:5]) or "none",
-        )
-        for one in found
-    ]
-    return _table(("GPU", "Where", "Out of use", "Because", "Apps that may be on it"), rows)
+    columns = ("GPU", "Where", "Out of use", "Because", "Apps that may be on it")
+    return _table(columns, found, _outage)
 
 
 def _difference(one: Property) -> str:
@@ -117,17 +122,20 @@ def _list(plan: Plan, op: Op) -> list[Change]:
     return [one for one in plan.changes if one.op == op]
 
 
+def _named(one: Change) -> tuple[str, str]:
+    return code(one.name), prose(one.kind)
+
+
+ROW_OF: dict[Op, Callable[[Change], Sequence[str]]] = {
+    "replace": lambda one: (*_named(one), _because(one), _loses(one)),
+    "delete": lambda one: (*_named(one), _loses(one)),
+    "update": lambda one: (*_named(one), _differences(one.properties)),
+}
+
+
 def _changes(plan: Plan) -> Iterable[str]:
-    replaced, deleted, changed = (_list(plan, op) for op in ("replace", "delete", "update"))
-    if replaced:
-        rows = [(code(one.name), prose(one.kind), _because(one), _loses(one)) for one in replaced]
-        yield _section("Replaced", _table(("Resource", "Kind", "Forced by", "Loses"), rows))
-    if deleted:
-        lost = [(code(one.name), prose(one.kind), _loses(one)) for one in deleted]
-        yield _section("Deleted", _table(("Resource", "Kind", "Loses"), lost))
-    if changed:
-        told = [(code(one.name), prose(one.kind), _differences(one.properties)) for one in changed]
-        yield _section("Changed", _table(("Resource", "Kind", "What"), told))
+    for op, title, columns in LISTS:
+        yield _section(title, _table(columns, _list(plan, op), ROW_OF[op]))
     for op in ("create", "import"):
         made = _list(plan, op)
         names = [f"- {code(one.name)} ({prose(one.kind)})" for one in made[:ROWS]]
@@ -150,9 +158,9 @@ def _violations(found: Iterable[Violation]) -> list[str]:
         alike.setdefault((one.policy, one.message), []).append(code(one.resource))
     lines = [
         f"- {code(policy)} on {', '.join(on[:ROWS])}: {prose(message)}"
-        for (policy, message), on in alike.items()
+        for (policy, message), on in list(alike.items())[:ROWS]
     ]
-    return [*lines[:ROWS], *_more(len(lines))]
+    return [*lines, *_more(len(alike))]
 
 
 def _policies(plan: Plan) -> Iterable[str]:
