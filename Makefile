@@ -55,9 +55,15 @@ stop: venv ## Stop the simulated rack; `make up` goes on from where it was
 env: ## Print the environment for a shell: eval "$(make -s env)"
 	@$(ENVIRONMENT)
 
-.PHONY: test lint format clean
-test: tools ## Run every test; end-to-end ones on a rack of their own
-	@eval "$$($(PYTHON) -m tools env)" && $(PYTHON) -m pytest -n auto --dist loadgroup --durations=10 $(PYTEST_ARGS)
+PYTEST = eval "$$($(PYTHON) -m tools env)" && $(PYTHON) -m pytest -n auto --dist loadgroup \
+	--durations=10
+
+.PHONY: test endurance lint format clean
+test: tools ## Run the tests; end-to-end ones on a rack of their own
+	@$(PYTEST) -m "not endurance" $(PYTEST_ARGS)
+
+endurance: tools ## Interrupt `up` and `destroy` at every step, and bring ten stacks up
+	@$(PYTEST) -m endurance -rP $(PYTEST_ARGS)
 
 lint: venv ## Check style, formatting and types
 	@$(PYTHON) -m ruff check .

@@ -173,6 +173,7 @@ def recover(stack: StackName = DEFAULT_STACK) -> None:
     """
     from gpu_passthrough.recover.command import settle_stack
 
-    loaded = _load(stack_file(stack), as_json=False)
-    if not settle_stack(stack, loaded, PROJECT):
+    file = stack_file(stack)
+    loaded = _load(file, as_json=False)
+    if not settle_stack(file.stem.removeprefix("Pulumi."), loaded, file.absolute().parent):
         raise typer.Exit(UNREADABLE)

@@ -94,12 +94,20 @@ def _leave_out(raw: Raw, path: Path) -> None:
         if part in STAND_INS and isinstance(holder, dict):
             holder[part[-1]] = _copy(STAND_INS[part])
             return
-        if _can_go(part):
-            if isinstance(holder, dict):
-                holder.pop(part[-1], None)
-            elif isinstance(holder, list) and isinstance(part[-1], int):
-                del holder[part[-1] : part[-1] + 1]
+        # What is not there cannot be what has to go: then it is something around it.
+        if _can_go(part) and _take_out(holder, part[-1]):
             return
+
+
+def _take_out(holder: Any, step: Any) -> bool:
+    """Remove one item; False where there is none."""
+    if isinstance(holder, dict) and step in holder:
+        del holder[step]
+        return True
+    if isinstance(holder, list) and isinstance(step, int) and step < len(holder):
+        del holder[step]
+        return True
+    return False
 
 
 def _last_first(path: Path) -> list[tuple[bool, int, str]]:

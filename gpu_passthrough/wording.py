@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
@@ -29,11 +29,15 @@ KINDS = {
 }
 
 
+COLLECTIONS = (dict, list, Sequence)
+"""What holds others of one kind: a step into it is a name or a position, not a field."""
+
+
 def _inner(annotation: Any, wanted: type) -> Any:
     """The part of an annotation that is a model, dict or list; through Optional and Annotated."""
     if isinstance(annotation, type) and issubclass(annotation, wanted):
         return annotation
-    if get_origin(annotation) in {dict, list}:
+    if get_origin(annotation) in COLLECTIONS:
         return None
     return next((found for one in get_args(annotation) if (found := _inner(one, wanted))), None)
 

@@ -63,9 +63,10 @@ class Done:
 class Site:
     """The program of this checkout with a rack, a state and a stack file of its own."""
 
-    def __init__(self, folder: Path, shift: int) -> None:
+    def __init__(self, folder: Path, shift: int, latency: str = "instant") -> None:
         self.folder = folder
         self.shift = shift
+        self.latency = latency
         self.stack_file = folder / "Pulumi.dev.yaml"
         for name in PROGRAM:
             if (CHECKOUT / name).exists():
@@ -96,6 +97,7 @@ class Site:
             **kept,
             "RACK_HOME": str(self.folder / "rack"),
             "RACK_PORT_SHIFT": str(self.shift),
+            "RACK_LATENCY": self.latency,
             "PULUMI_BACKEND_URL": f"file://{state}",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(passphrase),
             "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",

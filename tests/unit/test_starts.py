@@ -99,3 +99,10 @@ def test_a_start_that_is_incomplete_or_mixed(values: dict[str, Any], path: str) 
 def test_secrets_of_access_are_not_printed() -> None:
     stack = judge(kubernetes(kubernetes={"kubeconfig": "very-secret"}))
     assert "very-secret" not in repr(stack)
+
+
+@pytest.mark.parametrize("gpu", [{"card": ["RTX 3090"]}, {}, {"card": None}, "RTX 3090", 7])
+def test_a_wrong_card_of_a_machine_that_exists_is_named(gpu: Any) -> None:
+    worker = {"address": "10.0.0.22", "gpus": [{"card": "RTX 3090"}, gpu]}
+    found = problems(vms(machines={**MACHINES, "other": worker}))
+    assert {problem.path[:4] for problem in found} == {("machines", "other", "gpus", 1)}
