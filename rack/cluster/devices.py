@@ -1,120 +1,77 @@
-"""The kubelet's device manager: which GPUs belong to which container.
-
-What was allocated is kept as long as the pod lives, in a file, as a kubelet does: after a restart
-of the daemon a container has the cards that it had.
-"""
+"""The device manager of every kubelet: which GPU a container's claim was served with."""
 
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
-from rack.files import private_folder, write_private
+from rack.files import write_private
+from rack.world.pod import gpu_claim
 
 Allocation = dict[str, tuple[str, ...]]
-"""UUIDs by container; one for every slot that was claimed."""
-
-
-def allocate(
-    claims: Mapping[str, int], gpus: Sequence[str], slots: int, taken: Sequence[str]
-) -> Allocation:
-    """Choose GPUs for the containers of one pod.
-
-    Args:
-        claims: how many slots each container claims.
-        gpus: UUIDs of the node's healthy cards.
-        slots: slots that the node offers in all; more than cards where they are shared.
-        taken: UUIDs that other pods have, once for each slot.
-
-    Returns:
-        What each container gets: the least used cards first. A container that cannot get all that
-        it claims gets nothing, and admission says so.
-
-    """
-    if not gpus or slots < len(gpus):
-        return dict.fromkeys(claims, ())
-    replicas = slots // len(gpus)
-    used = Counter(taken)
-    found: Allocation = {}
-    for name, claim in claims.items():
-        found[name] = _choose(claim, gpus, replicas, used)
-        used.update(found[name])
-    return found
-
-
-def _choose(
-    claim: int, gpus: Sequence[str], replicas: int, used: Mapping[str, int]
-) -> tuple[str, ...]:
-    free = Counter({uuid: replicas - used.get(uuid, 0) for uuid in gpus})
-    chosen: list[str] = []
-    for _ in range(claim):
-        uuid = max(gpus, key=lambda one: free[one])
-        if free[uuid] <= 0:
-            return ()
-        free[uuid] -= 1
-        chosen.append(uuid)
-    return tuple(chosen)
+"""UUIDs of the GPUs by container."""
 
 
 class Devices:
-    """Allocations of all pods, on disk."""
+    """Allocations of all pods, kept in a checkpoint file as a kubelet does."""
 
-    def __init__(self, folder: Path) -> None:
-        self._file = private_folder(folder) / "devices.json"
-        self._mutex = threading.Lock()
-        self._pods = self._load()
+    def __init__(self, checkpoint: Path) -> None:
+        self._checkpoint = checkpoint
+        self._pods = _read(checkpoint)
 
-    def _load(self) -> dict[str, Allocation]:
-        try:
-            text = self._file.read_text(encoding="utf-8")
-            found: dict[str, dict[str, list[str]]] = json.loads(text)
-            return {
-                uid: {name: tuple(uuids) for name, uuids in containers.items()}
-                for uid, containers in found.items()
-            }
-        except (FileNotFoundError, ValueError, AttributeError):
-            return {}  # a kubelet, too, begins anew where its checkpoint is missing or damaged
+    def of(self, pod: Mapping[str, Any], gpus: Collection[str], replicas: int) -> Allocation:
+        """What a pod has; it is allocated at first sight.
 
-    def of(self, uid: str) -> Allocation | None:
-        """What a pod has; None where nothing was allocated yet."""
-        return self._pods.get(uid)
-
-    def admit(
-        self, uid: str, claims: Mapping[str, int], gpus: Sequence[str], slots: int
-    ) -> Allocation:
-        """Allocate for a pod that is about to start; what it has already stays its own.
-
-        A card that is not there any more is not given to it again: it gets nothing then.
+        Args:
+            pod: the pod.
+            gpus: UUIDs of the node's GPUs.
+            replicas: how many claims one GPU serves at a time.
         """
-        with self._mutex:
-            had = self._pods.get(uid)
-            if had is not None:
-                is_there = slots > 0 and all(set(uuids) <= set(gpus) for uuids in had.values())
-                return had if is_there else dict.fromkeys(had, ())
-            others = [one for pod in self._pods.values() for uuids in pod.values() for one in uuids]
-            found = allocate(claims, gpus, slots, others)
-            if any(found.values()):
-                self._pods[uid] = found
-                self._save()
-            return found
+        uid: str = pod["metadata"]["uid"]
+        claims = {one["name"]: gpu_claim(one) for one in pod["spec"]["containers"]}
+        if uid not in self._pods and any(claims.values()):
+            taken = Counter(
+                gpu for found in self._pods.values() for part in found.values() for gpu in part
+            )
+            self._pods[uid] = allocate(claims, {gpu: replicas - taken[gpu] for gpu in gpus})
+            self._keep()
+        return self._pods.get(uid, {})
 
     def release(self, uid: str) -> None:
         """Take back what a pod had."""
-        with self._mutex:
-            if self._pods.pop(uid, None) is not None:
-                self._save()
+        if self._pods.pop(uid, None) is not None:
+            self._keep()
 
     def keep_only(self, uids: Collection[str]) -> None:
-        """Take back what pods had that do not exist any more."""
-        with self._mutex:
-            gone = self._pods.keys() - set(uids)
-            for uid in gone:
-                del self._pods[uid]
-            if gone:
-                self._save()
+        """Take back what pods had that are gone."""
+        for uid in self._pods.keys() - set(uids):
+            self.release(uid)
 
-    def _save(self) -> None:
-        write_private(self._file, json.dumps(self._pods))
+    def _keep(self) -> None:
+        write_private(self._checkpoint, json.dumps(self._pods))
+
+
+def allocate(claims: Mapping[str, int], free: Mapping[str, int]) -> Allocation:
+    """Serve each container's claim from the GPUs with most free slots, each GPU once.
+
+    A claim that cannot be served gets fewer than it asks for.
+    """
+    left = dict(free)
+    found: Allocation = {}
+    for container, count in claims.items():
+        best = sorted((gpu for gpu in left if left[gpu] > 0), key=lambda gpu: -left[gpu])
+        found[container] = tuple(best[:count])
+        for gpu in found[container]:
+            left[gpu] -= 1
+    return found
+
+
+def _read(checkpoint: Path) -> dict[str, Allocation]:
+    try:
+        found = json.loads(checkpoint.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return {uid: {name: tuple(gpus) for name, gpus in of.items()} for uid, of in found.items()}
