@@ -34,6 +34,9 @@ STAND_INS = (
     "The providers' own rules: their plugins could not be downloaded, and stand-ins checked the"
     " inputs."
 )
+IN_KUBECONFIG = (
+    "The Kubernetes API: its address is in the secret kubeconfig, so nobody asked for it."
+)
 DRIFT = "Drift: what somebody changed by hand shows only in a preview with --refresh."
 
 
@@ -68,7 +71,7 @@ def _level(stack: Stack | ConfigurationError | None) -> str | None:
 def verdict(after: Stack, before: Stack | ConfigurationError | None) -> Verdict:
     """What the combination was worth, and what it becomes."""
     found = compatibility.verdict(after)
-    text = found.text.removeprefix("Compatibility: ")
+    text = found.text.removeprefix("Compatibility: ").removeprefix(f"{found.level}. ")
     return Verdict(before=_level(before), after=found.level, text=clip(text))
 
 
@@ -143,6 +146,7 @@ def _previewed(
         if changed:
             own_repository(preview, changed["gpuOperator"]["repository"])
     notes += [str(one) for one in blind]
+    notes += [IN_KUBECONFIG] if loaded.kubernetes else []
     return preview, notes if not preview.known else [*notes, DRIFT]
 
 

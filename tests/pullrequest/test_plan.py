@@ -55,6 +55,12 @@ def test_a_new_stack_has_no_verdict_before(folder: Path) -> None:
     assert verdict(load_stack_file(folder / "Pulumi.dev.yaml"), None).before is None
 
 
+def test_a_stack_that_cannot_be_judged_says_so_once(folder: Path) -> None:
+    stack = load_stack_file(folder / "Pulumi.dev.yaml").model_copy(update={"cluster": None})
+    assert "not judged" not in verdict(stack, None).text.partition(",")[0]
+    assert verdict(stack, None).after == "not judged"
+
+
 def test_a_base_without_shared_defaults_is_judged_without_them(folder: Path) -> None:
     git(folder, "rm", "-q", "stacks/defaults.yaml")
     git(folder, "commit", "-q", "-m", "no defaults")
