@@ -88,6 +88,8 @@ def _can_go(path: Path) -> bool:
 
 def _leave_out(raw: Raw, path: Path) -> None:
     """Take away what is wrong, with as little around it as possible."""
+    if _holder(raw, path) is None:
+        return  # it went with something around it
     for length in range(len(path), 0, -1):
         part = path[:length]
         holder = _holder(raw, part)

@@ -41,6 +41,14 @@ def _with_secrets(schema: Any) -> Any:
     return {key: _with_secrets(one) for key, one in schema.items()}
 
 
+def _as_pulumi_writes(section: dict[str, Any]) -> dict[str, Any]:
+    """Allow a plain value of a whole key as text: Pulumi writes it so when it saves the file."""
+    if section.get("type") != "boolean":
+        return section
+    rest = {key: value for key, value in section.items() if key != "type"}
+    return {"anyOf": [{"type": "boolean"}, {"enum": ["true", "false"]}], **rest}
+
+
 def _without_titles(schema: Any) -> Any:
     """Leave out the titles that only repeat a key."""
     if isinstance(schema, list):
@@ -88,7 +96,9 @@ def stack_file_schema(folder: Path = PROJECT) -> dict[str, Any]:
     """
     model = _closed(_without_titles(_with_secrets(Stack.model_json_schema(by_alias=True))))
     _not_required(model, model, defaults(folder))
-    sections = {f"{NAMESPACE}:{key}": value for key, value in model["properties"].items()}
+    sections = {
+        f"{NAMESPACE}:{key}": _as_pulumi_writes(value) for key, value in model["properties"].items()
+    }
     config = {
         "type": "object",
         "properties": sections,
