@@ -6,6 +6,16 @@ import os
 import re
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "normal",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("deep", settings.get_profile("normal"), max_examples=5000)
+settings.load_profile("normal")  # --hypothesis-profile=deep takes its time
 
 MISSING_TOOL = re.compile(r"not installed|not on PATH|missing|not found", re.IGNORECASE)
 """How a skip says that a program of the machine is not there."""
