@@ -6,7 +6,6 @@ import socket
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -19,9 +18,6 @@ Part = Literal["proxmox", "kubernetes", "factory", "charts"]
 
 PATIENCE = 3
 """Seconds that a place has to answer."""
-FOUND = 200
-BROKEN = 500
-"""From this status on, a gateway answers for a place that does not."""
 MEANING: dict[Part, tuple[str, str]] = {
     "proxmox": ("Proxmox", "VMs and mappings are compared with the state, not with the host"),
     "kubernetes": (
@@ -49,6 +45,24 @@ class Blind:
         return f"{name} ({self.address}) does not answer from here: {meaning}."
 
 
+@dataclass(frozen=True)
+class Question:
+    """What tells a place from a gateway that answers in its stead."""
+
+    path: str
+    answers: frozenset[int]
+    """Statuses that only the place itself gives, be it that it refuses us."""
+    trusted: bool
+
+
+QUESTIONS: dict[Part, Question] = {
+    "proxmox": Question("/api2/json/version", frozenset({200, 401}), trusted=False),
+    "kubernetes": Question("/version", frozenset({200, 401, 403}), trusted=False),
+    "factory": Question("/versions", frozenset({200}), trusted=True),
+    "charts": Question("/index.yaml", frozenset({200}), trusted=True),
+}
+
+
 def _listens(url: str) -> bool:
     """Whether something takes connections there."""
     parts = urlsplit(url)
@@ -59,10 +73,10 @@ def _listens(url: str) -> bool:
         return False
 
 
-def _answers(url: str, *, trusted: bool) -> int:
+def _status(url: str, *, trusted: bool) -> int:
     """The status of an HTTP answer, through the machine's proxy where there is one; 0 without.
 
-    A connection alone proves nothing: some networks take every one of them.
+    A connection alone proves nothing: some networks take and answer every one.
     """
     context = ssl.create_default_context()
     if not trusted:
@@ -79,24 +93,13 @@ def _answers(url: str, *, trusted: bool) -> int:
         return 0
 
 
-def _is_up(url: str) -> bool:
-    """Whether an API answers, be it that we may not ask it anything."""
-    return 0 < _answers(url, trusted=False) < BROKEN
-
-
-def _has_charts(url: str) -> bool:
-    """Whether a chart repository has its index; a registry of images has none to look at."""
-    if not url.startswith(("http://", "https://")):
-        return _listens(url)
-    return _answers(f"{url.rstrip('/')}/index.yaml", trusted=True) == FOUND
-
-
-ANSWERS: dict[Part, Callable[[str], bool]] = {
-    "proxmox": _is_up,
-    "kubernetes": _is_up,
-    "factory": _is_up,
-    "charts": _has_charts,
-}
+def _answers(place: Blind) -> bool:
+    """Whether what is expected answers there; a registry of images has no index to look at."""
+    if not place.address.startswith(("http://", "https://")):
+        return _listens(place.address)
+    question = QUESTIONS[place.part]
+    url = place.address.rstrip("/") + question.path
+    return _status(url, trusted=question.trusted) in question.answers
 
 
 def places(stack: Stack) -> list[Blind]:
@@ -115,5 +118,5 @@ def blind(stack: Stack) -> list[Blind]:
     """The places that do not answer; all are asked at once."""
     asked = places(stack)
     with ThreadPoolExecutor(max_workers=len(asked)) as pool:
-        answers = list(pool.map(lambda one: ANSWERS[one.part](one.address), asked))
+        answers = list(pool.map(_answers, asked))
     return [place for place, answered in zip(asked, answers, strict=True) if not answered]

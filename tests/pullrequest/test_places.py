@@ -76,16 +76,22 @@ def test_a_place_that_answers_is_not_named(web: str) -> None:
     assert unseen.blind(placed(web)) == []
 
 
-def test_what_refuses_us_is_there_and_a_dead_gateway_is_not(web: str) -> None:
-    assert [one.part for one in unseen.blind(placed(f"{web}/401"))] == ["charts"]
+def test_what_refuses_us_is_there_and_a_gateway_in_its_stead_is_not(web: str) -> None:
+    assert [one.part for one in unseen.blind(placed(f"{web}/401"))] == ["factory", "charts"]
+    assert len(unseen.blind(placed(f"{web}/404"))) == 4
     assert len(unseen.blind(placed(f"{web}/502"))) == 4
 
 
 def test_a_port_that_takes_connections_and_says_nothing_is_not_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        threading.Thread(target=lambda: mute.accept()[0].close(), daemon=True).start()
+
+        def hang_up() -> None:
+            for _ in range(4):
+                mute.accept()[0].close()
+
+        threading.Thread(target=hang_up, daemon=True).start()
         url = f"http://127.0.0.1:{mute.getsockname()[1]}"
-        assert unseen.ANSWERS["proxmox"](url) is False
+        assert Blind("proxmox", url) in unseen.blind(placed(url))
 
 
 def test_a_stack_on_a_cluster_that_exists_has_only_its_charts_to_ask() -> None:
