@@ -232,7 +232,7 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @st.composite
 def spoilt_stacks(draw: Draw) -> Raw:
     """A stack in which some values, or keys, are anything at all."""
-    values = deepcopy(draw(stacks()))
+    values: Raw = deepcopy(draw(stacks()))
     for _ in range(draw(st.integers(1, 3))):
         path = draw(st.sampled_from(_paths(values)))
         holder: Any = values
