@@ -33,7 +33,8 @@ class Ports(BaseModel):
     etcd_peer: int = 23800
     controller_manager: int = 10257
     scheduler: int = 10259
-    kwok: int = 10247
+    kubelet: int = 10247
+    """TLS: exec and logs of every node, for the API server only."""
 
     def shifted(self, by: int) -> Ports:
         """The same ports, each higher by a number."""

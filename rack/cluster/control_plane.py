@@ -14,7 +14,7 @@ from urllib3.exceptions import HTTPError
 from rack.cluster.api import Api, ApiError
 from rack.cluster.child import Child
 from rack.cluster.pki import Pki
-from rack.cluster.programs import MEMORY, POD_PROGRAMS, PROGRAMS, command
+from rack.cluster.programs import MEMORY, PROGRAMS, command
 from rack.files import private_folder
 from rack.settings import Settings
 from rack.world.nodefacts import ClusterFacts
@@ -48,20 +48,18 @@ class ControlPlane:
         private_folder(self._settings.kubernetes_home / "etcd")
         for name in PROGRAMS:
             argv = command(name, self._settings, self.facts, self._pki)
-            path = str(POD_PROGRAMS) if name == "kwok" else os.environ.get("PATH", "")
             program = shutil.which(name) or name
-            environment = {**os.environ, **MEMORY, "PATH": path}
+            environment = {**os.environ, **MEMORY}
             self._children[name] = Child(name, [program, *argv[1:]], logs, environment)
         for name in PROGRAMS:
             if name not in _AFTER_READY:
                 self._children[name].start()
         LOG.info("the control plane of %s starts", self.facts.name)
 
-    def look(self, prepare: Callable[[Api], None], is_dead: Callable[[str], bool]) -> None:
+    def look(self, is_dead: Callable[[str], bool]) -> None:
         """See that everything lives, and go on with the start when the API server is ready.
 
         Args:
-            prepare: called once with the API before kubeconfig and the other programs are there.
             is_dead: whether a program is kept from running, by its name.
         """
         for name, child in self._children.items():
@@ -70,7 +68,7 @@ class ControlPlane:
             else:
                 child.keep_alive()
         if not self.is_ready and self._answers():
-            self._finish(prepare)
+            self._finish()
 
     def _answers(self) -> bool:
         api = self._connect()
@@ -84,11 +82,10 @@ class ControlPlane:
 
     def _connect(self) -> Api:
         if self._api is None:
-            self._api = Api(Path(self._pki.file("kwok.kubeconfig")))
+            self._api = Api(Path(self._pki.file("rack.kubeconfig")))
         return self._api
 
-    def _finish(self, prepare: Callable[[Api], None]) -> None:
-        prepare(self._connect())
+    def _finish(self) -> None:
         for name in _AFTER_READY:
             self._children[name].start()
         self._pki.write_administrator(self._settings.kubeconfig)

@@ -9,7 +9,6 @@ from typing import Final
 from urllib3.exceptions import HTTPError
 
 from rack.authority import AuthorityError
-from rack.cluster import exec as exec_and_logs
 from rack.cluster.api import Api, ApiError
 from rack.cluster.child import end_left_over
 from rack.cluster.control_plane import ControlPlane, wipe_etcd
@@ -87,10 +86,10 @@ class ClusterController:
         control_plane = self._control_plane
         if control_plane is None:
             return
-        control_plane.look(prepare, self._is_dead)
+        control_plane.look(self._is_dead)
         if control_plane.is_ready:
             if self._nodes is None:
-                self._nodes = Nodes(Api(self._settings.kubeconfig), self._settings.ports.kwok)
+                self._nodes = Nodes(Api(self._settings.kubeconfig), self._settings.ports.kubelet)
             self._nodes.report(machines, self._rack.now())
 
     def _follow(self, cluster: ClusterFacts | None) -> None:
@@ -115,8 +114,3 @@ class ClusterController:
     def _is_dead(self, program: str) -> bool:
         """A fault keeps this program from running."""
         return False
-
-
-def prepare(api: Api) -> None:
-    """What has to be there before kwok starts."""
-    exec_and_logs.install(api)

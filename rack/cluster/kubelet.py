@@ -15,6 +15,7 @@ from rack.cluster.commands import Commands
 from rack.cluster.devices import Devices
 from rack.cluster.members import members
 from rack.cluster.pod_sync import PodSync
+from rack.cluster.streaming.server import KubeletServer
 from rack.cluster.surroundings import Surroundings
 from rack.rack import Rack
 from rack.settings import Settings
@@ -102,14 +103,20 @@ class _Cluster:
         devices = Devices(settings.kubernetes_home / CHECKPOINT)
         self._pods = PodSync(self._api, settings, self.around, devices, Commands(wake.set))
         self._in_use: dict[str, list[str]] = {}
+        self._up: frozenset[str] = frozenset()
+        """Nodes whose machines run."""
+        self._server = KubeletServer(settings, self._api, lambda node: node in self._up)
+        self._server.start()
         self.around.start()
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Watch no longer, answer no longer."""
+        self._server.stop()
         self.around.stop()
 
     def look(self, machines: dict[str, NodeFacts], now: float) -> float | None:
         """Serve volumes and pods; Unix time of the next look."""
+        self._up = frozenset(machines)
         around = self.around
         volumes.serve(
             self._api, around.all("claims"), around.all("volumes"), around.all("attachments")

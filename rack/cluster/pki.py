@@ -40,7 +40,7 @@ SUBJECTS: Final = {
 USERS: Final = {
     "controller-manager": Subject("kubernetes", "system:kube-controller-manager"),
     "scheduler": Subject("kubernetes", "system:kube-scheduler"),
-    "kwok": Subject("kubernetes", "kwok", "system:masters"),
+    "rack": Subject("kubernetes", "rack", "system:masters"),
 }
 """Programs that come with a kubeconfig, by the name of its file."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rack.cluster import exec as inside
+from rack.cluster import podlogs
 from rack.cluster.api import Api, Object
 from rack.cluster.commands import Commands
 from rack.cluster.containers import Moment, Run, Step, Subject, advance, creating
@@ -103,6 +103,7 @@ class PodSync:
             del self._memory[uid]
             self._events.forget(uid)
         self._devices.keep_only(uids)
+        podlogs.keep_only(self._settings, uids)
         folder = self._settings.pods_home
         for file in folder.iterdir() if folder.exists() else ():
             if file.suffix == ".json" and file.stem not in uids:
@@ -231,8 +232,6 @@ class PodSync:
             return
         private_folder(self._settings.pods_home)
         write_private(self._settings.pods_home / f"{pod['metadata']['uid']}.json", view)
-        if not memory.view:
-            inside.publish(self._api, self._settings, pod)
         memory.view = view
 
     def _log(self, uid: str, step: Step, memory: Memory) -> None:
@@ -242,9 +241,9 @@ class PodSync:
         name, lines = step.status["name"], step.outcome.log_lines
         run, count = memory.logged.get(name, ("", 0))
         if run != step.run.identity:
-            inside.write_log(self._settings, uid, name, lines)
+            podlogs.begin(self._settings, uid, name, lines)
         elif len(lines) > count:
-            inside.extend_log(self._settings, uid, name, lines[count:])
+            podlogs.extend(self._settings, uid, name, lines[count:])
         memory.logged[name] = step.run.identity, max(len(lines), count if run else 0)
 
     def _address(self, pod: Object, node: NodeFacts) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from rack.cluster.pki import Pki
 from rack.files import write_private
-from rack.settings import CHECKOUT, LOOPBACK, Settings
+from rack.settings import LOOPBACK, Settings
 from rack.world.nodefacts import ClusterFacts
 
 PROGRAMS: Final = (
@@ -15,13 +15,10 @@ PROGRAMS: Final = (
     "kube-apiserver",
     "kube-controller-manager",
     "kube-scheduler",
-    "kwok",
 )
 """In the order of their start."""
 MEMORY: Final = {"GOGC": "60"}
 """The rack's cluster is small: a little more work for Go's garbage collector, less memory."""
-POD_PROGRAMS: Final = CHECKOUT / "rack" / "programs" / "bin"
-"""The only programs that `kubectl exec` finds."""
 
 Arguments = dict[str, str]
 
@@ -157,24 +154,9 @@ def _scheduler(settings: Settings, facts: ClusterFacts, pki: Pki) -> Arguments:
     }
 
 
-def _kwok(settings: Settings, facts: ClusterFacts, pki: Pki) -> Arguments:
-    """Only `kubectl exec` and `kubectl logs`: nodes and pods are written by the rack itself."""
-    return {
-        "kubeconfig": pki.file("kwok.kubeconfig"),
-        "server-address": f"{LOOPBACK}:{settings.ports.kwok}",
-        "tls-cert-file": pki.file("kubelet.crt"),
-        "tls-private-key-file": pki.file("kubelet.key"),
-        "enable-crds": "Stage,Exec,Logs",
-        "node-lease-duration-seconds": "0",
-        # It does not start without nodes to manage: no node has this label.
-        "manage-nodes-with-label-selector": "rack.simulated/managed-by=kwok",
-    }
-
-
 _TABLES: Final = {
     "etcd": _etcd,
     "kube-apiserver": _apiserver,
     "kube-controller-manager": _controller_manager,
     "kube-scheduler": _scheduler,
-    "kwok": _kwok,
 }

@@ -18,7 +18,6 @@ PROGRAMS = (
     "kube-controller-manager",
     "kube-scheduler",
     "etcd",
-    "kwok",
     "kubectl",
 )
 
