@@ -9,6 +9,8 @@ ENVIRONMENT = $(PYTHON) -m tools env && $(if $(filter dev,$(STACK)),$(PYTHON) -m
 KUBECONFIG_FILE = .state/kubeconfig-$(STACK)
 IN_ENVIRONMENT = eval "$$($(ENVIRONMENT))" &&
 PULUMI = $(IN_ENVIRONMENT) pulumi --non-interactive --stack $(STACK)
+# The folder alone does not start with every language host.
+POLICY := --policy-pack policy/__main__.py
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -30,17 +32,24 @@ rack: tools ## Start the simulated rack (only for STACK=dev)
 stack: rack
 	@$(IN_ENVIRONMENT) pulumi stack select --create --non-interactive $(STACK) >/dev/null
 
-.PHONY: check up preview destroy kubeconfig stop env
+.PHONY: check up preview pr recover destroy kubeconfig stop env
 check: tools ## Refuse what cannot work, before anything is touched
 	@$(PYTHON) -m gpu_passthrough check $(STACK)
 
 up: check stack ## Build the whole chain, then show nodes, GPUs and pods
-	@$(PULUMI) up --yes --skip-preview
+	@$(PULUMI) up --yes --skip-preview $(POLICY)
 	@$(MAKE) --no-print-directory kubeconfig
 	@$(IN_ENVIRONMENT) $(PYTHON) -m gpu_passthrough overview
 
 preview: check stack ## Show what `make up` would change, and refuse what cannot work
-	@$(PULUMI) preview --diff
+	@$(PULUMI) preview --diff $(POLICY)
+
+pr: tools ## Print what a pull request would say about STACK; needs neither rack nor cluster
+	@$(IN_ENVIRONMENT) $(PYTHON) -m pullrequest plan '$(STACK)' --stand-ins rack/plugins/bin \
+		$(if $(PR_BASE),--base '$(PR_BASE)') $(if $(PR_OUTPUT),--output '$(PR_OUTPUT)')
+
+recover: rack ## Settle what an interrupted `make up` or `make destroy` left
+	@$(IN_ENVIRONMENT) $(PYTHON) -m gpu_passthrough recover $(STACK)
 
 destroy: stack ## Remove everything that `make up` built
 	@$(PULUMI) destroy --yes --skip-preview
@@ -55,8 +64,9 @@ stop: venv ## Stop the simulated rack; `make up` goes on from where it was
 env: ## Print the environment for a shell: eval "$(make -s env)"
 	@$(ENVIRONMENT)
 
-PYTEST = eval "$$($(PYTHON) -m tools env)" && $(PYTHON) -m pytest -n auto --dist loadgroup \
-	--durations=10
+# A file's tests stay together: those of the end-to-end ones share a rack and tell one story.
+PYTEST = eval "$$($(PYTHON) -m tools env)" && $(PYTHON) -m pytest -n auto --dist loadfile \
+	--no-loadscope-reorder --durations=10
 
 .PHONY: test endurance lint format clean
 test: tools ## Run the tests; end-to-end ones on a rack of their own

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.site import Site
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("chain")]
+pytestmark = [pytest.mark.e2e]
 
 LAYERS = (
     "gpu-passthrough:index:ProxmoxGpuVm",

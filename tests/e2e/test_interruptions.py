@@ -17,7 +17,7 @@ import pytest
 from tests.e2e.interruption import Step, rack_answers, run_until, state_and_rack_agree
 from tests.e2e.site import Site, free_shift
 
-pytestmark = [pytest.mark.e2e, pytest.mark.endurance, pytest.mark.xdist_group("interruptions")]
+pytestmark = [pytest.mark.e2e, pytest.mark.endurance]
 
 UP = (
     Step("talos:machine/secrets:Secrets"),

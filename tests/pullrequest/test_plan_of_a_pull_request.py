@@ -11,7 +11,7 @@ import pytest
 from pullrequest.model import Plan
 from tests.pullrequest.checkout import PASSPHRASE, STAND_INS, clone, environment, git, run
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pullrequest")]
+pytestmark = [pytest.mark.e2e]
 
 
 @pytest.fixture(scope="module")
