@@ -44,6 +44,9 @@ GUARDED: Final = (
 """Methods of the protocol whose errors the user reads."""
 
 SHUTDOWN_GRACE_SECONDS: Final = 5.0
+ENGINE_LOOK_SECONDS: Final = 30.0
+"""A plugin whose engine was killed ends after this long at the latest; until then it goes on with
+what it was told, as the official ones do."""
 
 Method = Callable[[Any, Any], Awaitable[Any]]
 
@@ -144,6 +147,21 @@ async def _serve(provider: Provider, schema: Schema, engine: str) -> None:
     sys.stdout.flush()
     stopped = asyncio.ensure_future(stop.wait())
     ended = asyncio.ensure_future(server.wait_for_termination())
-    await asyncio.wait({stopped, ended}, return_when=asyncio.FIRST_COMPLETED)
+    alone = asyncio.ensure_future(_until_gone(engine))
+    await asyncio.wait({stopped, ended, alone}, return_when=asyncio.FIRST_COMPLETED)
     await provider.cancel()
     await server.stop(SHUTDOWN_GRACE_SECONDS)
+
+
+async def _until_gone(engine: str, pause: float = ENGINE_LOOK_SECONDS) -> None:
+    """Return when nobody listens at the engine's address any more; never without an engine."""
+    host, _, port = engine.rpartition(":")
+    while True:
+        await asyncio.sleep(pause)
+        if not port:
+            continue
+        try:
+            _, writer = await asyncio.open_connection(host or "127.0.0.1", int(port))
+        except OSError:
+            return
+        writer.close()
