@@ -103,6 +103,8 @@ class _Cluster:
         devices = Devices(settings.kubernetes_home / CHECKPOINT)
         self._pods = PodSync(self._api, settings, self.around, devices, Commands(wake.set))
         self._in_use: dict[str, list[str]] = {}
+        self._boots: dict[str, str] = {}
+        """Boot of each node's machine that was seen last."""
         self._up: frozenset[str] = frozenset()
         """Nodes whose machines run."""
         self._server = KubeletServer(settings, self._api, lambda node: node in self._up)
@@ -126,10 +128,21 @@ class _Cluster:
         self._pods.forget(uids)
         dues: list[float] = []
         for name, node in machines.items():
+            self._begin_boot(node)
             mine = [one for one in pods if one["spec"]["nodeName"] == name]
             dues += self._look_at(mine, node, uids, now)
             self._report_volumes(name, mine)
         return min(dues, default=None)
+
+    def _begin_boot(self, node: NodeFacts) -> None:
+        """After a reboot a node offers no GPUs until its device plugin registers again."""
+        known = self._boots.get(node.name, node.boot_id)
+        offered = self.around.gpu_resources(node.name)
+        if known != node.boot_id and any(offered.values()):
+            none = dict.fromkeys(offered, "0")
+            change = {"status": {"capacity": none, "allocatable": none}}
+            self.around.put("nodes", self._api.merge(f"/api/v1/nodes/{node.name}/status", change))
+        self._boots[node.name] = node.boot_id
 
     def _look_at(
         self, pods: list[Object], node: NodeFacts, uids: set[str], now: float

@@ -9,6 +9,8 @@ from rack.cluster.api import Object
 from rack.cluster.containers import stamp
 
 _NOT_READY: Final = ("ContainersNotReady", "containers with unready status: [{}]")
+_OWN: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+"""Conditions that only the kubelet writes."""
 _NOT_INITIALISED: Final = ("ContainersNotInitialized", "containers with incomplete status: [{}]")
 
 
@@ -52,8 +54,17 @@ def status(
 
 
 def rejected(pod: Mapping[str, Any], reason: str, message: str, now: float) -> Object:
-    """The status of a pod that its node does not take."""
-    return {"phase": "Failed", "reason": reason, "message": message, "startTime": stamp(now)}
+    """The status of a pod that its node does not take: nothing is said of containers any more."""
+    known = (pod.get("status") or {}).get("conditions") or ()
+    return {
+        "phase": "Failed",
+        "reason": reason,
+        "message": message,
+        "startTime": stamp(now),
+        "conditions": [one for one in known if one["type"] not in _OWN],
+        "containerStatuses": None,
+        "initContainerStatuses": None,
+    }
 
 
 def is_initialised(init: Sequence[Object]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from rack.cluster import podlogs
 from rack.cluster.api import Api, Object
 from rack.cluster.commands import Commands
-from rack.cluster.containers import Moment, Run, Step, Subject, advance, creating
+from rack.cluster.containers import Moment, Run, Step, Subject, advance, creating, is_of
 from rack.cluster.devices import Devices
 from rack.cluster.events import Events
 from rack.cluster.pace import PACES
@@ -39,6 +39,9 @@ class Memory:
     """Such files of any pod that were there while this one ran: who waited for one has passed."""
     boot: str = ""
     """Boot of the machine in which it ran."""
+    sandbox: PodContext | None = None
+    """What the pod was admitted with in this boot: handlers and devices stay as they were then,
+    whatever becomes of the RuntimeClass or the device plugin. None while it has no sandbox."""
     view: str = ""
     """What programs in the pod see, as it was written."""
     ends_at: float = 0.0
@@ -91,11 +94,15 @@ class PodSync:
         if memory.boot != node.boot_id:
             self._memory[meta["uid"]] = memory = Memory(boot=node.boot_id)
         memory.seen |= markers
-        context = self._context(pod, node, memory.seen)
-        refusal = self._refusal(pod, node, context)
-        if refusal is not None:
-            return self._refuse(pod, node, refusal, now)
-        return self._run(pod, node, context, memory, now)
+        around = self._around.context(node.name)
+        if memory.sandbox is None:
+            context = self._admission(pod, node, around)
+            refusal = None if _runs(pod, node.boot_id) else self._refusal(pod, node, context)
+            if refusal is not None:
+                return self._refuse(pod, node, refusal, now)
+            memory.sandbox = context
+        update = {"markers": memory.seen, "gpu_capacity": around.gpu_capacity}
+        return self._run(pod, node, memory.sandbox.model_copy(update=update), memory, now)
 
     def forget(self, uids: set[str]) -> None:
         """Remove what is left of pods that are gone; `uids` are those that are there."""
@@ -121,12 +128,17 @@ class PodSync:
         self._api.delete(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}", options)
         return None
 
-    def _context(self, pod: Object, node: NodeFacts, markers: frozenset[str]) -> PodContext:
+    def _admission(self, pod: Object, node: NodeFacts, around: PodContext) -> PodContext:
+        """What the pod is admitted with.
+
+        Without a registered device plugin there are no devices, not even those that the pod had
+        before the machine's reboot. A pod that survived the kubelet keeps what it has.
+        """
+        if around.gpu_capacity == 0 and not _runs(pod, node.boot_id):
+            return around
         gpus = [gpu.uuid for gpu in node.driver.gpus] if node.driver else []
         replicas = self._around.sharing(node.name).replicas
-        return self._around.context(node.name).model_copy(
-            update={"gpus": self._devices.of(pod, gpus, replicas), "markers": markers}
-        )
+        return around.model_copy(update={"gpus": self._devices.of(pod, gpus, replicas)})
 
     def _refusal(self, pod: Object, node: NodeFacts, context: PodContext) -> Rejection | None:
         """Why the pod has no sandbox yet."""
@@ -262,9 +274,8 @@ class PodSync:
             return
         meta = pod["metadata"]
         path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status"
-        self._around.put(
-            self._api.merge(path, {"metadata": {"uid": meta["uid"]}, "status": wanted})
-        )
+        written = self._api.merge(path, {"metadata": {"uid": meta["uid"]}, "status": wanted})
+        self._around.put("pods", written)
 
 
 @dataclass
@@ -305,6 +316,17 @@ class _Look:
         subject = Subject.of(self.pod, spec, is_init)
         known = _statuses(self.pod).get(spec["name"])
         return Step(creating(subject, known, INITIALISING, self.moment.now))
+
+
+def _runs(pod: Object, boot: str) -> bool:
+    """The pod was started in this boot of its machine already: the daemon came back, not it."""
+    known = _statuses(pod)
+    return any(
+        spec["name"] in known
+        and is_of(Subject.of(pod, spec, part == "initContainers"), known[spec["name"]], boot)
+        for part in ("initContainers", "containers")
+        for spec in pod["spec"].get(part) or ()
+    )
 
 
 def _statuses(pod: Object) -> dict[str, Object]:

@@ -52,9 +52,14 @@ class Surroundings:
         """Every object of one of the collections."""
         return self._mirrors[what].all()
 
-    def put(self, pod: Object) -> None:
-        """Remember a pod that was just written."""
-        self._mirrors["pods"].put(pod)
+    def put(self, what: str, written: Object) -> None:
+        """Remember an object of a collection as it was just written."""
+        self._mirrors[what].put(written)
+
+    def gpu_resources(self, node: str) -> dict[str, int]:
+        """The node's capacity of every GPU resource."""
+        capacity = (self._node(node).get("status") or {}).get("capacity") or {}
+        return {name: int(n) for name, n in capacity.items() if name.startswith("nvidia.com/gpu")}
 
     def references(self, namespace: str) -> set[Reference]:
         """ConfigMaps and Secrets of a namespace."""
@@ -84,14 +89,12 @@ class Surroundings:
     def context(self, node: str) -> PodContext:
         """What is the same for all pods of a node."""
         policy = self._policy()
-        capacity = (self._node(node).get("status") or {}).get("capacity") or {}
-        counts = [int(n) for name, n in capacity.items() if name.startswith("nvidia.com/gpu")]
         strategy = {"device_list_strategy": device_list_strategy(policy)} if policy else {}
         return PodContext(
             runtime_classes={
                 one["metadata"]["name"]: one["handler"] for one in self.all("runtime_classes")
             },
-            gpu_capacity=sum(counts),
+            gpu_capacity=sum(self.gpu_resources(node).values()),
             largest_claim=self.sharing(node).largest_claim,
             **strategy,
         )

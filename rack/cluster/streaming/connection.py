@@ -64,6 +64,17 @@ class Connection:
                     return b""
             select.select([self._tls], [], [])
 
+    @property
+    def is_gone(self) -> bool:
+        """The other side has closed; for a client that sends nothing any more."""
+        with self._mutex:
+            try:
+                return not self._tls.recv(1)
+            except _AGAIN:
+                return False
+            except OSError:
+                return True
+
     def finish(self, seconds: float) -> None:
         """Say that nothing follows, and let the other side close."""
         with self._mutex:

@@ -142,6 +142,8 @@ class KubeletServer:
         namespace = pod["metadata"]["namespace"]
         request.begin(connection)
         for part in logs.read(file, wanted, lambda: self._is_over(namespace, name, uid, container)):
+            if connection.is_gone:
+                return
             connection.send(part)
 
     def _is_over(self, namespace: str, name: str, uid: str, container: str) -> bool:
