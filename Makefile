@@ -55,7 +55,7 @@ destroy: stack ## Remove everything that `make up` built
 	@$(PULUMI) destroy --yes --skip-preview
 
 kubeconfig: ## Write the kubeconfig of a stack other than dev, for its owner only
-	@$(if $(filter dev,$(STACK)),,umask 077; \
+	@$(if $(filter dev,$(STACK)),:,umask 077; \
 		$(PULUMI) stack output kubeconfig --show-secrets > $(KUBECONFIG_FILE))
 
 stop: venv ## Stop the simulated rack; `make up` goes on from where it was
