@@ -85,7 +85,7 @@ class FakeKube(Api):
         self.objects[at]["metadata"]["resourceVersion"] = str(next(self._numbers))
         return self.objects[at]
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, options: Mapping[str, Any] | None = None) -> None:
         """Remove an object."""
         if self.objects.pop(path, None) is not None:
             self.writes.append(("DELETE", path))
