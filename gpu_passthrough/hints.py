@@ -49,8 +49,13 @@ MISSING_KEYS = {
     " forever. `kubectl get storageclass` lists those that exist.",
     "vmId": "A fixed id lets a VM that was created half be found again instead of made twice.",
     "dns": "Without any, Proxmox hands out the host's own resolvers.",
-    "kubeconfig": "Set it with: pulumi config set --secret --path"
-    " gpu-passthrough:kubernetes.kubeconfig < KUBECONFIG",
+    "kubeconfig": "It is a secret; `pulumi config set --secret --path"
+    " gpu-passthrough:kubernetes.kubeconfig < KUBECONFIG` sets it.",
+    **{
+        key: "It is a secret from the talosconfig of the cluster; `pulumi config set --secret"
+        f" --path gpu-passthrough:talos.{key}` sets it."
+        for key in ("caCertificate", "clientCertificate", "clientKey")
+    },
 }
 """Why a key that is left out is needed."""
 

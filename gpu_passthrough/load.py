@@ -8,11 +8,12 @@ stack that starts higher up takes no defaults for the layers below.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-from gpu_passthrough import document, stackfile
+from gpu_passthrough import document, missing, stackfile
 from gpu_passthrough.config import NAMESPACE, Stack
 from gpu_passthrough.fields import Raw
 from gpu_passthrough.judging import judge
@@ -126,8 +127,9 @@ def _from_pulumi(config: Mapping[str, str]) -> Raw:
 def load_stack(folder: FilePath = PROJECT) -> Stack:
     """Read and judge the configuration of the running Pulumi program.
 
-    Raises ConfigurationError with every problem; lines are those of the stack file, where the
-    value came from it and not from an environment or the command line.
+    Raises ConfigurationError with every problem, and with every secret that is missing; lines are
+    those of the stack file, where the value came from it and not from an environment or the
+    command line.
     """
     import pulumi
     from pulumi.runtime import config as runtime
@@ -140,4 +142,7 @@ def load_stack(folder: FilePath = PROJECT) -> Stack:
             return Source(file.name)
 
     values = _from_pulumi({**runtime.get_config_env(), **runtime.CONFIG.get()})
-    return _judge(values, folder, source)
+    stack = _judge(values, folder, source)
+    if absent := list(missing.secrets(stack, pulumi.get_stack(), os.environ)):
+        raise ConfigurationError(absent)
+    return stack

@@ -299,7 +299,20 @@ def test_inside_of_pulumi_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PULUMI_CONFIG", json.dumps(as_pulumi(changed())))
+    monkeypatch.setenv("PROXMOX_VE_API_TOKEN", "root@pam!t=0-1")
     assert load_stack(tmp_path).starts_at == "hardware"
+
+
+@pytest.mark.usefixtures("pulumi_config")
+def test_inside_of_pulumi_a_missing_secret_is_one_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PROXMOX_VE_API_TOKEN", raising=False)
+    runtime.set_all_config(as_pulumi(changed()))
+    with pytest.raises(ConfigurationError) as caught:
+        load_stack(tmp_path)
+    assert [problem.rule for problem in caught.value.problems] == ["secret-missing"]
+    assert "--stack test --secret" in str(caught.value)
 
 
 @pytest.mark.usefixtures("pulumi_config")

@@ -111,6 +111,8 @@ class TalosProvider(WarningProvider):
         if request.preview:
             outputs = await self._run(resource.preview, inputs, None)
             return protocol.CreateResponse("", self._outputs(request.type, outputs))
+        # Also for what is made without asking anybody: a real site's secrets are not its to make.
+        await self._run(resource.rack.confirm)
         self._require_known(request.type, inputs)
         seconds = request.timeout or None
         made, outputs = await self._run(resource.create, inputs, seconds)

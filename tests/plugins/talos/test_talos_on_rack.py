@@ -70,9 +70,9 @@ def engine(rack: Rack) -> Iterator[Engine]:
     thread.join()
 
 
-@pytest.fixture(scope="module")
-def secrets() -> dict[str, Any]:
-    return Engine(TalosProvider()).create(SECRETS, {"talosVersion": "v1.13.9"})[1]
+@pytest.fixture
+def secrets(engine: Engine) -> dict[str, Any]:
+    return engine.create(SECRETS, {"talosVersion": "v1.13.9"})[1]
 
 
 def boot(rack: Rack, vmid: int, address: str) -> None:

@@ -94,25 +94,30 @@ def test_previews_of_a_new_stack_need_no_rack(
 # --- machine:Secrets
 
 
-def test_secrets_are_made_kept_on_raise_and_replaced_on_lowering(offline: Engine) -> None:
-    _, made = offline.create(SECRETS, {"talosVersion": "v1.12.6"})
-    assert offline.diff(SECRETS, made, {"talosVersion": "v1.12.6"}) == {}
-    assert offline.diff(SECRETS, made, {}) == {}
+def test_secrets_are_made_kept_on_raise_and_replaced_on_lowering(engine: Engine) -> None:
+    _, made = engine.create(SECRETS, {"talosVersion": "v1.12.6"})
+    assert engine.diff(SECRETS, made, {"talosVersion": "v1.12.6"}) == {}
+    assert engine.diff(SECRETS, made, {}) == {}
     raised = {"talosVersion": "v1.13.9"}
-    assert offline.diff(SECRETS, made, raised) == {"talosVersion": "UPDATE"}
-    assert offline.update(SECRETS, "machine_secrets", made, raised) == {**made, **raised}
-    assert offline.diff(SECRETS, made, {"talosVersion": "v1.12.5"}) == {
+    assert engine.diff(SECRETS, made, raised) == {"talosVersion": "UPDATE"}
+    assert engine.update(SECRETS, "machine_secrets", made, raised) == {**made, **raised}
+    assert engine.diff(SECRETS, made, {"talosVersion": "v1.12.5"}) == {
         "talosVersion": "UPDATE_REPLACE"
     }
-    assert offline.diff(SECRETS, made, {"talosVersion": "1.9"}) == {
-        "talosVersion": "UPDATE_REPLACE"
-    }
+    assert engine.diff(SECRETS, made, {"talosVersion": "1.9"}) == {"talosVersion": "UPDATE_REPLACE"}
 
 
-def test_keys_among_the_outputs_are_secret_and_certificates_are_not(clock: Clock) -> None:
-    provider = TalosProvider(now=clock)
-    request = protocol.CreateRequest(Engine(provider).urn(SECRETS), {}, 0, False)
-    outputs = run(provider.create(request)).properties
+def test_a_real_site_gets_no_secrets_of_the_stand_in(offline: Engine) -> None:
+    with pytest.raises(PluginError, match="Is the simulated rack running"):
+        offline.create(SECRETS, {})
+    official = Engine(TalosProvider())
+    with pytest.raises(PluginError, match="not a simulated rack"):
+        official.create(SECRETS, {})
+
+
+def test_keys_among_the_outputs_are_secret_and_certificates_are_not(engine: Engine) -> None:
+    request = protocol.CreateRequest(engine.urn(SECRETS), {}, 0, False)
+    outputs = run(engine.provider.create(request)).properties
     client: Any = outputs["clientConfiguration"].value
     assert client["clientKey"].is_secret
     assert not client["caCertificate"].is_secret
@@ -123,17 +128,17 @@ def test_keys_among_the_outputs_are_secret_and_certificates_are_not(clock: Clock
 
 
 def test_the_client_certificate_is_renewed_a_month_before_its_end(
-    offline: Engine, clock: Clock
+    engine: Engine, clock: Clock
 ) -> None:
-    _, made = offline.create(SECRETS, {"talosVersion": "v1.13"})
+    _, made = engine.create(SECRETS, {"talosVersion": "v1.13"})
     clock.now = START + timedelta(days=300)
-    assert offline.diff(SECRETS, made, {}) == {}
+    assert engine.diff(SECRETS, made, {}) == {}
     clock.now = START + timedelta(days=340)
-    assert offline.diff(SECRETS, made, {}) == {"clientConfiguration": "UPDATE"}
-    renewed = offline.update(SECRETS, "machine_secrets", made, {})
+    assert engine.diff(SECRETS, made, {}) == {"clientConfiguration": "UPDATE"}
+    renewed = engine.update(SECRETS, "machine_secrets", made, {})
     assert renewed["machineSecrets"] == made["machineSecrets"]
     assert renewed["clientConfiguration"] != made["clientConfiguration"]
-    assert offline.diff(SECRETS, renewed, {}) == {}
+    assert engine.diff(SECRETS, renewed, {}) == {}
 
 
 @pytest.mark.parametrize(("version", "named"), [("latest", "v1.13.9"), ("v1.7.0", "from v1.8 on")])
