@@ -134,9 +134,11 @@ def tolerating(taint: Taint) -> Mapping[str, Any]:
     own = [{"key": taint.key, "operator": "Exists", "effect": taint.effect}]
     gpu_nodes = own if own == gpu else [*gpu, *own]
     everywhere = {"tolerations": [*control_plane, *gpu_nodes]}
+    # Where every node has cards, the operator itself finds no other place.
     return {
+        "operator": everywhere,
         "daemonsets": {"tolerations": gpu_nodes},
-        "node-feature-discovery": {"worker": everywhere, "gc": everywhere},
+        "node-feature-discovery": dict.fromkeys(("master", "worker", "gc"), everywhere),
     }
 
 

@@ -114,9 +114,10 @@ def test_a_taint_is_tolerated_by_everything_of_the_release() -> None:
     found = chart(taint=Taint(key="example.org/gpu", effect="NoExecute"))
     assert found["daemonsets"] == {"tolerations": [ANY, own]}
     discovery = found["node-feature-discovery"]
-    for part in ("worker", "gc"):
-        assert [ANY, own] == discovery[part]["tolerations"][-2:]
-        keys = {one["key"] for one in discovery[part]["tolerations"]}
+    # Also what runs anywhere: every node may be a GPU node.
+    for part in (*(discovery[one] for one in ("master", "worker", "gc")), found["operator"]):
+        assert [ANY, own] == part["tolerations"][-2:]
+        keys = {one["key"] for one in part["tolerations"]}
         assert "node-role.kubernetes.io/control-plane" in keys
     usual = chart(taint=Taint())
     assert usual["daemonsets"] == {"tolerations": [ANY]}

@@ -31,6 +31,8 @@ PLAIN: Final = (
 """Parts of the chart's values that become parts of the ClusterPolicy as they are."""
 ROUNDS: Final = 8
 """More than the operator's longest chain of waits."""
+CONTROL_PLANE: Final = [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]
+"""What a part of node feature discovery tolerates where the values say nothing."""
 KEEP_OUT: Final = ("NoSchedule", "NoExecute")
 
 
@@ -134,14 +136,26 @@ class Cluster:
     def __init__(self, nodes: list[NodeFacts], release: Object, *, is_new: bool) -> None:
         self.version = str(release["version"])
         self.namespace = str(release["namespace"])
+        self.values = overlaid(chart_values(self.version), release["values"])
         self.policy = cluster_policy(self.version, release["values"])
         self.config = (release["values"].get("devicePlugin") or {}).get("config") or {}
         # A cluster that exists may have node feature discovery of its own.
         discovers = not is_new or (release["values"].get("nfd") or {}).get("enabled", True)
         self.nodes = {one.name: NodeState(one, _labels(one, discovers)) for one in nodes}
+        self._place_release()
         self.classes: dict[str, str] = {}
         self.pending: dict[str, str] = {}
         """What keeps an operand from being ready, by daemon set and node."""
+
+    def _place_release(self) -> None:
+        """Each of the release's own Deployments finds a node, or Helm waits in vain."""
+        found = self.values["node-feature-discovery"]
+        parts = {"gpu-operator": self.values["operator"]}
+        parts |= {f"nfd-{one}": found.get(one) or {} for one in ("master", "gc")}
+        for name, part in parts.items():
+            spec = {"tolerations": part.get("tolerations", CONTROL_PLANE)}
+            if not any(node.admits(spec) for node in self.nodes.values()):
+                raise Failure("helm", f"Deployment {name} stays Pending: no node admits its pod")
 
     def settle(self) -> None:
         """Let the operator and its operands work until nothing changes any more.
