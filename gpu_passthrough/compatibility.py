@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from gpu_passthrough import cards, versions
+from gpu_passthrough import cards, images, versions
 from gpu_passthrough.combination import (
     PINS,
     RULES,
@@ -48,7 +48,7 @@ def combination(stack: Stack) -> Combination | None:
         operator=versions.parse(stack.gpu_operator.version),
         driver=stack.cluster.extensions.driver,
         architectures=tuple(sorted({card.architecture.name for card in found if card})),
-        cuda=tuple((name, app.cuda) for name, app in stack.apps.items() if app.cuda),
+        cuda=tuple((name, found) for name, app in stack.apps.items() if (cuda := images.cuda(app))),
     )
 
 
@@ -162,7 +162,8 @@ def problems(stack: Stack) -> Iterator[Problem]:
             if conflict.architecture and (path := _first_card(stack, conflict.architecture)):
                 sides.insert(0, path)
             if conflict.app:
-                sides.insert(0, ("apps", conflict.app, "cuda"))
+                said = "cuda" if stack.apps[conflict.app].cuda else "image"
+                sides.insert(0, ("apps", conflict.app, said))
             yield Problem(
                 sides[0],
                 conflict.message,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpu_passthrough import cards, compatibility, gfd
+from gpu_passthrough import cards, compatibility, gfd, images
 from gpu_passthrough.cards import Card
 from gpu_passthrough.config import App, Stack
 
@@ -149,13 +149,11 @@ def _version(text: str) -> tuple[int, int]:
 def _card_reason(app: App, card: Card) -> str | None:
     if app.vram_mib is not None and card.usable_mib < app.vram_mib:
         return f"{card.name} has {card.usable_mib} MiB, {app.vram_mib} MiB asked"
-    architecture = card.architecture
-    if app.cuda and architecture.cuda_min and _version(app.cuda) < _version(architecture.cuda_min):
-        return f"{architecture.name} needs CUDA {architecture.cuda_min} or later, not {app.cuda}"
-    if app.cuda and architecture.cuda_max and _version(app.cuda) > _version(architecture.cuda_max):
-        return (
-            f"CUDA {architecture.cuda_max} is the last one for {architecture.name}, not {app.cuda}"
-        )
+    architecture, cuda = card.architecture, images.cuda(app)
+    if cuda and architecture.cuda_min and _version(cuda) < _version(architecture.cuda_min):
+        return f"{architecture.name} needs CUDA {architecture.cuda_min} or later, not {cuda}"
+    if cuda and architecture.cuda_max and _version(cuda) > _version(architecture.cuda_max):
+        return f"CUDA {architecture.cuda_max} is the last one for {architecture.name}, not {cuda}"
     return None
 
 

@@ -73,24 +73,28 @@ class Engine:
         )
         return exported
 
-    def settle(self, found: Mapping[str, str], forgotten: Collection[str]) -> None:
-        """Take what exists into the state, forget what does not, and read what was taken.
+    def settle(
+        self, found: Mapping[str, str], read: Collection[str], forgotten: Collection[str]
+    ) -> None:
+        """Take what exists into the state, forget what does not, and read what is in question.
 
         Only these resources are looked at: the layers of others may be out of reach.
 
         Args:
-            found: the provider's id by URN.
-            forgotten: URNs of pending operations that left nothing.
+            found: the provider's id by URN of what was created.
+            read: URNs of what was being changed or deleted.
+            forgotten: URNs of creations that left nothing.
         """
         state = self.export()
-        settle(state["deployment"], found, forgotten)
+        settle(state["deployment"], found, {*read, *forgotten})
         # Its secrets are as encrypted as in the back end.
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(state, file)
             file.flush()
             self.run("stack", "import", "--stack", self.stack, "--file", file.name)
-        if found:
-            targets = [flag for urn in found for flag in ("--target", urn)]
+        there = {one["urn"] for one in state["deployment"]["resources"]}
+        if wanted := [urn for urn in (*found, *read) if urn in there]:
+            targets = [flag for urn in wanted for flag in ("--target", urn)]
             self.run("refresh", "--yes", "--skip-preview", "--stack", self.stack, *targets)
 
 

@@ -39,6 +39,8 @@ class Verdict:
     """The existing thing's id; empty where there is none."""
     why: str = ""
     """What was asked and answered, in words."""
+    is_read: bool = False
+    """The state has the thing, and what it says is read anew."""
     is_clear: bool = True
     """It is known what to do; otherwise `why` says what keeps it open."""
 
@@ -94,10 +96,17 @@ def pending_operations(exported: Mapping[str, Any]) -> list[Pending]:
 def judge(pending: Pending, world: World) -> Verdict:
     """Find out what became of an operation."""
     if pending.kind != "creating":
-        return Verdict(pending, why=f"{pending.kind}: the next update compares it with reality")
+        return _begun(pending, world)
     if pending.type.startswith("kubernetes:"):
         return _kubernetes(pending, world)
     return _FINDERS.get(pending.type, _repeatable)(pending, world)
+
+
+def _begun(pending: Pending, world: World) -> Verdict:
+    """A change or a deletion may be over or not: who has the thing says what it is now."""
+    if pending.type.startswith("kubernetes:") and world.kubernetes is None:
+        return Verdict(pending, why=f"{pending.kind}; its cluster does not answer")
+    return Verdict(pending, is_read=True, why=f"{pending.kind}, and read anew")
 
 
 def _repeatable(pending: Pending, world: World) -> Verdict:

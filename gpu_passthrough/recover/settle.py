@@ -84,10 +84,14 @@ def _helm(cluster: Cluster, outcome: Outcome) -> None:
 def _settle(engine: Engine, verdicts: list[Verdict], outcome: Outcome) -> None:
     clear = [one for one in verdicts if one.is_clear]
     outcome.open += [f"{one.pending.name}: {one.why}" for one in verdicts if not one.is_clear]
-    forgotten = {one.pending.urn for one in clear if not one.found}
     found = {one.pending.urn: one.found for one in clear if one.found}
+    read = [one.pending.urn for one in clear if one.is_read]
     if clear:
-        engine.settle(found, forgotten)
-    for one in clear:
-        what = "taken into the state" if one.found else "left to the next update"
-        outcome.done.append(f"{one.pending.name}: {what} ({one.why})")
+        engine.settle(found, read, {one.pending.urn for one in clear} - {*found, *read})
+    outcome.done += [f"{one.pending.name}: {_done(one)} ({one.why})" for one in clear]
+
+
+def _done(verdict: Verdict) -> str:
+    if verdict.found:
+        return "taken into the state"
+    return "compared" if verdict.is_read else "left to the next update"

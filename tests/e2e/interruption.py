@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from tests.e2e.site import Site
 
 LONGEST = 240
 """Seconds after which a step that does not come counts as missing."""
-INTO_THE_STEP = 0.4
+INTO_THE_STEP = 0.05
 """Seconds between the begin of a step and the signal: the request is under way then."""
 
 VICTIMS = {
@@ -42,10 +42,13 @@ class Step:
         return self.type in metadata.get("type", "") and metadata.get("op") == self.op
 
 
-def run_until(site: Site, command: str, step: Step, number: signal.Signals, victim: str) -> int:
-    """Run Pulumi up to a step, end the victim there, and wait for the engine's end.
+def run_until(
+    site: Site, command: str, steps: Sequence[Step], number: signal.Signals, victim: str
+) -> tuple[Step | None, int]:
+    """Run Pulumi up to the first of these steps, end the victim there, and wait for the engine.
 
-    Returns the engine's exit code; the run fails the test where the step never comes.
+    Returns the step and the engine's exit code. Steps run side by side, so that an earlier run
+    may have done some of them before its end: no step where it has done all.
     """
     log = site.folder / "events.jsonl"
     log.unlink(missing_ok=True)
@@ -53,35 +56,38 @@ def run_until(site: Site, command: str, step: Step, number: signal.Signals, vict
         f"exec pulumi --non-interactive --stack dev {command} --yes --skip-preview"
         f" --event-log {log}"
     )
-    process = subprocess.Popen(
-        ["bash", "-c", f'eval "$(python -m rack env)"\n{line}'],
-        cwd=site.folder,
-        env={**site.environment, "PULUMI_DEBUG_COMMANDS": "true"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    said = site.folder / "engine.out"
+    with said.open("w") as output:
+        process = subprocess.Popen(
+            ["bash", "-c", f'eval "$(python -m rack env)"\n{line}'],
+            cwd=site.folder,
+            env={**site.environment, "PULUMI_DEBUG_COMMANDS": "true"},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
-        _await(log, step, process)
-        time.sleep(INTO_THE_STEP)
-        _end(site, process, victim, number)
-        process.communicate(timeout=LONGEST)
+        came = _await(log, steps, process)
+        if came is not None:
+            time.sleep(INTO_THE_STEP)
+            _end(site, process, victim, number)
+        process.wait(timeout=LONGEST)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         _end_orphans(process.pid)
-    return process.returncode
+    assert came is not None or process.returncode == 0, said.read_text()
+    return came, process.returncode
 
 
-def _await(log: Path, step: Step, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + LONGEST
-    for event in _events(log, deadline):
-        if step.matches(event):
-            return
-        if process.poll() is not None:
-            break
-    raise AssertionError(f"{step} never came: {process.communicate()[0]}")
+def _await(log: Path, steps: Sequence[Step], process: subprocess.Popen[bytes]) -> Step | None:
+    for event in _events(log, time.monotonic() + LONGEST):
+        for step in steps:
+            if step.matches(event):
+                return step
+        if not event and process.poll() is not None:
+            return None
+    raise AssertionError(f"none of {steps} came within {LONGEST} s")
 
 
 def _events(log: Path, deadline: float) -> Iterator[dict[str, Any]]:
@@ -97,7 +103,7 @@ def _events(log: Path, deadline: float) -> Iterator[dict[str, Any]]:
         time.sleep(0.02)
 
 
-def _end(site: Site, process: subprocess.Popen[str], victim: str, number: signal.Signals) -> None:
+def _end(site: Site, process: subprocess.Popen[bytes], victim: str, number: signal.Signals) -> None:
     if victim == "engine":
         process.send_signal(number)
     elif victim == "rack":
@@ -135,10 +141,12 @@ def state_and_rack_agree(site: Site) -> None:
     assert not exported.get("pending_operations"), exported["pending_operations"]
     resources = exported.get("resources") or []
     held = {kind: _ids(resources, kind) for kind in KINDS}
-    assert held["VmLegacy"] == sorted(str(one["vmid"]) for one in site.proxmox("/nodes/pve/qemu"))
-    assert held["Pci"] == sorted(one["id"] for one in site.proxmox("/cluster/mapping/pci"))
-    content = site.proxmox("/nodes/pve/storage/local/content")
-    assert held["File"] == sorted(one["volid"] for one in content)
+    there = {
+        "VmLegacy": sorted(str(one["vmid"]) for one in site.proxmox("/nodes/pve/qemu")),
+        "Pci": sorted(one["id"] for one in site.proxmox("/cluster/mapping/pci")),
+        "File": sorted(one["volid"] for one in site.proxmox("/nodes/pve/storage/local/content")),
+    }
+    assert held == there
 
 
 KINDS = ("VmLegacy", "Pci", "File")

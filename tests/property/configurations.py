@@ -47,6 +47,10 @@ VALUES: list[Raw] = [
     {"daemonsets": {"tolerations": [{"operator": "Exists"}]}},
     {"daemonsets": {"tolerations": []}},
     {"hostPaths": {"driverInstallDir": "/usr/local"}},
+    {"hostPaths": {"driverInstallDir": "/usr/lib/nvidia"}},
+    {"migManager": {"config": {"default": "all-1g.10gb"}}},
+    {"node-feature-discovery": {"worker": {"tolerations": []}}},
+    {"operator": {"tolerations": []}},
     {"sandboxWorkloads": {"enabled": True, "defaultWorkload": "vm-passthrough"}},
     {"toolkit": {"enabled": True}},
     {"operator": {"runtimeClass": "gpu"}},
@@ -157,7 +161,7 @@ def _app(draw: Draw, pool: list[Card], machines: dict[str, Raw]) -> Raw:
     cuda = draw(st.sampled_from([None, *CUDA]))
     image = f"nvidia/cuda:{cuda}.0-base-ubuntu24.04" if cuda else draw(often(IMMICH, "Bad Image"))
     found: Raw = {"namespace": draw(st.sampled_from(NAMESPACES)), "image": image}
-    found |= {"cuda": cuda} if cuda else {}
+    found |= {"cuda": cuda} if cuda and draw(st.booleans()) else {}
     found["gpus"] = draw(often(1, 2))
     found["replicas"] = draw(often(1, 0, 2, 3))
     found["strategy"] = draw(often("Recreate", "RollingUpdate"))

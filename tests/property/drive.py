@@ -13,6 +13,7 @@ from typing import Any
 
 from components.readiness import expected_gpus
 from components.talos_image import nvidia_extensions
+from gpu_passthrough import images
 from gpu_passthrough.config import App, Stack
 from gpu_passthrough.placement import pods
 from rack.world.operator import device_list_strategy
@@ -187,6 +188,6 @@ def _compute(
         raise Failure("kubelet", f"app {name}: {outcome.containers[name].reason}")
     if len(view.gpus) < app.gpus:
         raise Failure("injection", f"app {name}: {len(view.gpus)} cards of {app.gpus} in the pod")
-    # What CUDA an image is made for is judged only where the stack says it.
-    if view.driver_result or (app.cuda and view.runtime_result):
+    # What CUDA an image is made for is judged only where the stack or the tag says it.
+    if view.driver_result or (images.cuda(app) and view.runtime_result):
         raise Failure("cuda", f"app {name}: {view.driver_result}, {view.runtime_result}")

@@ -121,9 +121,19 @@ def test_nothing_is_forgotten_unasked(kind: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["updating", "deleting", "reading"])
-def test_only_creations_need_an_answer(what: str) -> None:
-    verdict = judge(pending(VM, what), World(None, None))
-    assert (verdict.is_clear, verdict.found) == (True, "")
+@pytest.mark.parametrize(
+    ("kind", "world", "is_read"),
+    [
+        pytest.param(VM, World(None, None), True, id="vm"),
+        pytest.param(DEPLOYMENT, World(None, Kube()), True, id="deployment"),
+        pytest.param(DEPLOYMENT, World(None, None), False, id="dead-cluster"),
+    ],
+)
+def test_what_was_changing_is_read_where_it_can_be(
+    what: str, kind: str, world: World, is_read: bool
+) -> None:
+    verdict = judge(pending(kind, what), world)
+    assert (verdict.is_clear, verdict.found, verdict.is_read) == (True, "", is_read)
 
 
 @pytest.mark.parametrize("kind", [SECRETS, PATCH])

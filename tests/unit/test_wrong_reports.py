@@ -11,7 +11,18 @@ import pytest
 
 from gpu_passthrough.problems import where
 
-from .stacks import GONE, app, changed, gpu, node, problems, rules, the_problem, volume
+from .stacks import (
+    GONE,
+    app,
+    changed,
+    gpu,
+    node,
+    only_card,
+    problems,
+    rules,
+    the_problem,
+    volume,
+)
 
 Change = dict[str, Any]
 ML = "immich-machine-learning"
@@ -166,6 +177,27 @@ def test_a_secret_variable_is_judged_like_another() -> None:
 )
 def test_the_name_of_an_image(image: str, works: bool) -> None:
     assert rules(ml(image=image)) == ([] if works else ["app-image-name"])
+
+
+@pytest.mark.parametrize(
+    ("card", "image", "works"),
+    [
+        ("RTX 5090", "nvidia/cuda:12.4.1-base-ubuntu22.04", False),
+        ("RTX 5090", "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime", False),
+        ("RTX 5090", "pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime", True),
+        ("RTX 5090", "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0", True),
+        ("RTX 5090", "ghcr.io/immich-app/immich-machine-learning:v3.0.0-cuda", True),
+        ("Tesla P4", "nvcr.io/nvidia/cuda:13.0.1-base-ubuntu24.04", False),
+        ("Tesla P4", "nvcr.io/nvidia/cuda:12.9.1-base-ubuntu24.04", True),
+    ],
+)
+def test_the_cuda_in_an_images_tag_is_judged_like_a_given_one(
+    card: str, image: str, works: bool
+) -> None:
+    modules = "open" if card == "RTX 5090" else "nonfree"
+    stack = only_card(card, kernelModules=modules)
+    stack["apps"] = {"one": app(image=image)}
+    assert rules(stack) == ([] if works else ["app-placement"])
 
 
 @pytest.mark.parametrize(
