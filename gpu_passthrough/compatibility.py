@@ -48,7 +48,7 @@ def combination(stack: Stack) -> Combination | None:
         operator=versions.parse(stack.gpu_operator.version),
         driver=stack.cluster.extensions.driver,
         architectures=tuple(sorted({card.architecture.name for card in found if card})),
-        cuda=tuple((name, found) for name, app in stack.apps.items() if (cuda := images.cuda(app))),
+        cuda=tuple((name, cuda) for name, app in stack.apps.items() if (cuda := images.cuda(app))),
     )
 
 
