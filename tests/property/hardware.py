@@ -19,7 +19,7 @@ from rack.world.factory import accept, image, installer
 from rack.world.machine import REBOOT_AFTER
 from rack.world.mapping import PciMapping, check_map
 from rack.world.storage import FetchedImage
-from rack.world.vmoptions import CONFIG_ID, HOSTPCI, family, option
+from rack.world.vmoptions import HOSTPCI, family, option
 from rack.world.vmrequests import VmRequests
 
 from .recording import Plugins
@@ -92,7 +92,7 @@ class Hardware:
     def mapping(self, inputs: Mapping[str, Any]) -> None:
         """Create a resource mapping."""
         name = inputs["name"]
-        if not CONFIG_ID_MATCHES(name):
+        if HOSTPCI.keys["mapping"].problem(name):
             raise Refused(f"id: invalid format - invalid configuration ID '{name}'\n")
         entries = [unparse(encode(MAP, one)) for one in inputs["maps"]]
         check_map(entries)
@@ -163,11 +163,6 @@ class Hardware:
         for vm, machine in self.world.machines:
             if machine.stage != "running":
                 raise Failure("talos", f"VM {vm.vmid} is {machine.stage} an hour later")
-
-
-def CONFIG_ID_MATCHES(name: str) -> bool:
-    """PVE takes the text as the name of a thing in its configuration."""
-    return HOSTPCI.keys["mapping"].problem(name) == "" and bool(CONFIG_ID)
 
 
 def check_option(name: str, text: str) -> None:

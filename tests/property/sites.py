@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_passthrough.cards import Card, find
 from gpu_passthrough.config import Machine as Member
-from gpu_passthrough.config import Node, Stack
+from gpu_passthrough.config import Stack
 from rack.world.datacenter import Datacenter, from_inventory
 from rack.world.factory import accept, image
 from rack.world.machine import Machine, Nocloud, NocloudInterface
@@ -112,11 +112,3 @@ def passed(member: Member) -> list[PciFunction]:
         for one in card_functions(path, f"10de:{device}", "10de:1467", number):
             found.append(PciFunction.model_validate(one))
     return found
-
-
-def gpu_count(stack: Stack, name: str) -> int:
-    """How many cards a machine of the stack has."""
-    return len(stack.members[name].gpus)
-
-
-__all__ = ["NOW", "TOKEN", "Node", "datacenter", "device_of", "gpu_count", "machines"]

@@ -70,12 +70,12 @@ def test_a_link_of_an_earlier_run_does_not_count_as_path(
 def test_a_broken_cache_entry_is_named_and_not_used(
     elsewhere: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kwok = source("kwok")
-    cache.Entry.of(kwok).fill(lambda folder: str(program(folder, "kwok", "v0.8.0")))
-    assert resolve.cached(kwok) is not None
-    cache.Entry.of(kwok).program("kwok").write_text("cut")
-    assert resolve.cached(kwok) is None
-    assert "The cached kwok is broken (kwok was cut short or changed)" in capsys.readouterr().err
+    etcd = source("etcd")
+    cache.Entry.of(etcd).fill(lambda folder: str(program(folder, "etcd", "3.6.16")))
+    assert resolve.cached(etcd) is not None
+    cache.Entry.of(etcd).program("etcd").write_text("cut")
+    assert resolve.cached(etcd) is None
+    assert "The cached etcd is broken (etcd was cut short or changed)" in capsys.readouterr().err
 
 
 def test_what_is_not_offered_is_built_and_linked(
