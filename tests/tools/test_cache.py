@@ -10,7 +10,7 @@ import pytest
 from tools import cache
 from tools.sources import Source, load
 
-PROGRAM = "kwok"
+PROGRAM = "etcd"
 
 
 @pytest.fixture
@@ -53,9 +53,9 @@ def test_an_interrupted_fill_leaves_nothing_and_keeps_what_was_there(source: Sou
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda path: path.write_text("prog"), "kwok was cut short or changed"),
-        (lambda path: path.write_text("PROGRAM"), "kwok was cut short or changed"),
-        (lambda path: path.unlink(), "kwok is missing"),
+        (lambda path: path.write_text("prog"), "etcd was cut short or changed"),
+        (lambda path: path.write_text("PROGRAM"), "etcd was cut short or changed"),
+        (lambda path: path.unlink(), "etcd is missing"),
         (lambda path: (path.parent / "manifest.json").write_text("{"), "its manifest cannot be"),
     ],
 )
@@ -77,7 +77,7 @@ def test_a_touched_but_whole_file_is_no_damage(source: Source) -> None:
 def test_an_entry_that_lacks_a_program_is_refused(source: Source) -> None:
     entry = cache.Entry.of(source)
     fill(entry)
-    assert entry.problem((PROGRAM, "kwokctl")) == "it lacks kwokctl"
+    assert entry.problem((PROGRAM, "etcdctl")) == "it lacks etcdctl"
 
 
 def test_one_process_at_a_time_fills_the_cache(source: Source) -> None:

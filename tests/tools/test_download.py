@@ -11,13 +11,13 @@ import pytest
 from tools import download
 from tools.sources import ToolError
 
-URL = "https://vendor.example/kwok"
+URL = "https://vendor.example/etcd"
 
 
 @pytest.fixture
 def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(download, "LOCK", tmp_path / "downloads.lock.json")
-    path = tmp_path / "kwok"
+    path = tmp_path / "etcd"
     path.write_bytes(b"content")
     return path
 
