@@ -32,11 +32,15 @@ rack: tools ## Start the simulated rack (only for STACK=dev)
 stack: rack
 	@$(IN_ENVIRONMENT) pulumi stack select --create --non-interactive $(STACK) >/dev/null
 
-.PHONY: check up preview pr recover destroy kubeconfig stop env
+.PHONY: check preflight up preview pr recover destroy kubeconfig stop env
 check: tools ## Refuse what cannot work, before anything is touched
 	@$(PYTHON) -m gpu_passthrough check $(STACK)
 
+preflight: check rack ## Ask the Proxmox VE host whether the stack can work there; it only reads
+	@$(IN_ENVIRONMENT) $(PYTHON) -m gpu_passthrough preflight $(STACK) $(PREFLIGHT_ARGS)
+
 up: check stack ## Build the whole chain, then show nodes, GPUs and pods
+	@$(IN_ENVIRONMENT) $(PYTHON) -m gpu_passthrough preflight --brief $(STACK) $(PREFLIGHT_ARGS)
 	@$(PULUMI) up --yes --skip-preview $(POLICY)
 	@$(MAKE) --no-print-directory kubeconfig
 	@$(IN_ENVIRONMENT) $(PYTHON) -m gpu_passthrough overview

@@ -177,3 +177,37 @@ def recover(stack: StackName = DEFAULT_STACK) -> None:
     loaded = _load(file, as_json=False)
     if not settle_stack(file.stem.removeprefix("Pulumi."), loaded, file.absolute().parent):
         raise typer.Exit(UNREADABLE)
+
+
+@app.command()
+def preflight(
+    stack: StackName = DEFAULT_STACK,
+    as_json: AsJson = False,
+    junit: Annotated[
+        FilePath | None, typer.Option(help="Also write JUnit's XML to this file.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A check whose failure you live with; or all.")
+    ] = None,
+    brief: Annotated[bool, typer.Option(help="Print only what needs attention.")] = False,
+) -> None:
+    """Ask the Proxmox VE host whether the stack can work there. It only reads.
+
+    Exit codes: 0 everything passed, 1 a check failed, 2 wrong use or a configuration that cannot
+    work, 3 the host does not answer.
+    """
+    from gpu_passthrough.preflight.command import run_preflight
+
+    file = stack_file(stack)
+    loaded = _load(file, as_json)
+    name = file.stem.removeprefix("Pulumi.")
+    code = run_preflight(name, loaded, ignore or [], as_json=as_json, junit=junit, is_brief=brief)
+    raise typer.Exit(code)
+
+
+@app.command()
+def role() -> None:
+    """Print the commands that make the least-privilege role, user and token on the host."""
+    from gpu_passthrough.preflight.role import commands
+
+    typer.echo(commands())

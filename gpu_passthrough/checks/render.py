@@ -33,7 +33,14 @@ def details(finding: Finding) -> Iterator[tuple[str, str]]:
 
 
 def _explained(report: Report) -> list[Finding]:
-    return [one for one in report.ordered if one.status != "passed"]
+    """What a person may have to act on; what need not be told is in the table already."""
+    return [one for one in report.ordered if one.fails or one.status in ("warning", "ignored")]
+
+
+def brief(report: Report) -> str:
+    """Only what needs attention, and the summary."""
+    lines = [line for one in _explained(report) for line in ("", *_paragraph(one))]
+    return "\n".join([*lines[1:], *([""] if lines else []), _ending(report)]) + "\n"
 
 
 def _ending(report: Report) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from gpu_passthrough.config import Stack
+from gpu_passthrough.preflight.client import DeniedError, TokenError, UnreachableError
 from gpu_passthrough.recover.engine import Engine, EngineError
 from gpu_passthrough.recover.host import host_of
 from gpu_passthrough.recover.settle import recover
@@ -20,6 +21,9 @@ def settle_stack(name: str, stack: Stack, folder: Path) -> bool:
         )
     except EngineError as error:
         typer.echo(f"Nothing was settled. Pulumi says:\n{error}", err=True)
+        return False
+    except (UnreachableError, TokenError, DeniedError) as error:
+        typer.echo(f"Nothing was settled: the Proxmox VE host was asked, and {error}", err=True)
         return False
     for line in outcome.done:
         typer.echo(f"- {line}")

@@ -40,8 +40,8 @@ _PASSTHROUGH: Final = _names(
     """
     Datastore.Allocate Datastore.AllocateSpace Datastore.AllocateTemplate Datastore.Audit
     Mapping.Audit Mapping.Modify Mapping.Use SDN.Use Sys.AccessNetwork Sys.Audit
-    VM.Allocate VM.Audit VM.Config.CPU VM.Config.Cloudinit VM.Config.Disk VM.Config.HWType
-    VM.Config.Memory VM.Config.Network VM.Config.Options VM.GuestAgent.Audit VM.PowerMgmt
+    VM.Allocate VM.Audit VM.Config.CDROM VM.Config.CPU VM.Config.Cloudinit VM.Config.Disk
+    VM.Config.HWType VM.Config.Memory VM.Config.Network VM.Config.Options VM.PowerMgmt
     """
 )
 _AUDIT: Final = _names(

@@ -1,0 +1,1 @@
+"""Checks against the live Proxmox VE API before anything is created there. They only read."""

@@ -1,0 +1,133 @@
+"""One check at work: what it may ask, and how it says what it found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_passthrough.checks.finding import Finding, Layer, Status
+from gpu_passthrough.config import Gpu, Node, Proxmox, Stack
+from gpu_passthrough.preflight.client import Client, DeniedError
+
+
+@dataclass
+class Check:
+    """A running check. Everything it says is about the subject that `about` names."""
+
+    id: str
+    title: str
+    layer: Layer
+    client: Client
+    stack: Stack
+    site: Proxmox
+    findings: list[Finding] = field(default_factory=list)
+    _subject: str = ""
+    _best_effort: bool = False
+    _since: float = 0.0
+
+    def ask(self, path: str) -> Any:
+        """What the API answers; refusals end the subject as `could not tell`."""
+        return self.client.get(path)
+
+    @contextmanager
+    def about(self, subject: str, *, best_effort: bool = False) -> Iterator[None]:
+        """Check one subject."""
+        self._subject, self._best_effort = subject, best_effort
+        self._since = time.monotonic()
+        try:
+            yield
+        except DeniedError as refusal:
+            self._add(
+                "could-not-tell",
+                f"the API refuses: {refusal}",
+                fix="Give the token what it lacks; the check `permissions` names it.",
+                path=refusal.path,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            self._add("could-not-tell", f"the API's answer is not understood: {error!r}")
+
+    def passed(self, found: str) -> None:
+        """It is as it has to be."""
+        self._add("passed", found)
+
+    def unknown(self, why: str) -> None:
+        """It cannot be told."""
+        self._add("could-not-tell", why)
+
+    def follows(self, why: str) -> None:
+        """It cannot be told because of what another check has found."""
+        self._best_effort = True
+        self._add("could-not-tell", why)
+
+    def fail(
+        self, path: str, cause: str, consequence: str, fix: str, *, answer: object = None
+    ) -> None:
+        """It is not as it has to be."""
+        self._add("failed", cause, consequence, fix, path, answer)
+
+    def warn(self, path: str, cause: str, consequence: str, fix: str) -> None:
+        """It works, perhaps."""
+        self._add("warning", cause, consequence, fix, path)
+
+    def _add(
+        self,
+        status: Status,
+        cause: str,
+        consequence: str = "",
+        fix: str = "",
+        path: str = "",
+        answer: object = None,
+    ) -> None:
+        self.findings.append(
+            Finding(
+                id=self.id,
+                title=self.title,
+                status=status,
+                layer=self.layer,
+                subject=self._subject,
+                evidence=(self.client.evidence(path, answer),) if path else (),
+                cause=cause,
+                consequence=consequence,
+                fix=fix,
+                best_effort=self._best_effort,
+                seconds=time.monotonic() - self._since,
+            )
+        )
+
+    @property
+    def hosts(self) -> list[str]:
+        """The hosts of the stack."""
+        return sorted({node.host for node in self.stack.nodes.values()})
+
+    @property
+    def hosts_with_gpus(self) -> list[str]:
+        """The hosts whose cards are used."""
+        return sorted({node.host for node in self.stack.nodes.values() if node.gpus})
+
+    @property
+    def cards(self) -> list[tuple[str, Node, Gpu]]:
+        """Each card with its machine."""
+        return [(n, node, gpu) for n, node in self.stack.nodes.items() for gpu in node.gpus]
+
+    def nodes_of(self, host: str) -> dict[str, Node]:
+        """The machines of a host."""
+        return {name: node for name, node in self.stack.nodes.items() if node.host == host}
+
+    def vms(self, host: str) -> list[dict[str, Any]]:
+        """The VMs of a host that the token may see."""
+        found: list[dict[str, Any]] = self.ask(f"nodes/{host}/qemu")
+        return found
+
+    def is_ours(self, vm: dict[str, Any]) -> bool:
+        """A VM is one of the stack's: it has the id and the name."""
+        return any(
+            int(vm["vmid"]) == node.vm_id and vm.get("name") == name
+            for name, node in self.stack.nodes.items()
+        )
+
+    def exists(self, node: Node) -> bool:
+        """The machine is there already."""
+        return any(int(vm["vmid"]) == node.vm_id for vm in self.vms(node.host))
