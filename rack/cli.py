@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rack import launch
+from rack import fault_cli, launch
 from rack.files import DamagedFileError
 from rack.process import AlreadyRunningError, resident_mib, running_pid
 from rack.settings import Settings, SettingsError
@@ -25,6 +25,7 @@ cli = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+cli.add_typer(fault_cli.cli, name="fault")
 MENDABLE = (
     AlreadyRunningError,
     PortInUseError,

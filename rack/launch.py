@@ -130,11 +130,15 @@ def stop(settings: Settings) -> bool:
     return True
 
 
-def _ask(settings: Settings, method: str, path: str) -> requests.Response:
+def _ask(
+    settings: Settings, method: str, path: str, body: list[str] | None = None
+) -> requests.Response:
     with requests.Session() as session:
         # A proxy of the environment does not reach the loopback address of this machine.
         session.trust_env = False
-        return session.request(method, settings.services_url + path, timeout=ANSWER_SECONDS)
+        return session.request(
+            method, settings.services_url + path, json=body, timeout=ANSWER_SECONDS
+        )
 
 
 def about(settings: Settings) -> dict[str, object] | None:
@@ -154,14 +158,49 @@ def power_cycle(settings: Settings, host: str) -> None:
     Raises:
         LaunchError: the rack does not run, or has no such host.
     """
+    _command(settings, "POST", f"/rack/hosts/{host}/power-cycle")
+
+
+def faults(settings: Settings) -> dict[str, str]:
+    """What is broken on purpose: arguments by fault.
+
+    Raises:
+        LaunchError: the rack does not run.
+    """
+    found: dict[str, str] = _command(settings, "GET", "/rack/faults").json()
+    return found
+
+
+def inject(settings: Settings, fault: str, arguments: list[str]) -> None:
+    """Break something.
+
+    Raises:
+        LaunchError: the rack does not run, or it cannot be broken so.
+    """
+    _command(settings, "POST", f"/rack/faults/{fault}", arguments)
+
+
+def clear(settings: Settings, fault: str) -> None:
+    """Undo a fault, or all of them.
+
+    Raises:
+        LaunchError: the rack does not run, or knows no such fault.
+    """
+    _command(settings, "DELETE", f"/rack/faults/{fault}")
+
+
+def _command(
+    settings: Settings, method: str, path: str, body: list[str] | None = None
+) -> requests.Response:
     try:
-        answer = _ask(settings, "POST", f"/rack/hosts/{host}/power-cycle")
+        answer = _ask(settings, method, path, body)
     except requests.RequestException:
         raise LaunchError(
             f"no simulated rack answers at {settings.services_url}; `python -m rack up` starts it"
         ) from None
     if not answer.ok:
         raise LaunchError(answer.json().get("error", f"HTTP {answer.status_code}"))
+    return answer
 
 
 def shell_environment(settings: Settings) -> str:

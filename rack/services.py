@@ -7,20 +7,25 @@ import re
 import socket
 import threading
 from collections.abc import Mapping
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from rack.rack import Rack
 from rack.talos import http as talos
+from rack.world import sabotage
 from rack.world.qemu import Vm
 
 POWER_CYCLE: Final = "/rack/hosts/{host}/power-cycle"
+FAULTS: Final = "/rack/faults"
+FAULT: Final = "/rack/faults/{name}"
 _POD_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MEDIA_TYPES: Final = {"yaml": "text/yaml", "tgz": "application/gzip"}
 
@@ -30,6 +35,9 @@ def app(rack: Rack, charts: Mapping[str, bytes]) -> Starlette:
     own = [
         Route("/rack", lambda request: JSONResponse(about(rack))),
         Route(POWER_CYCLE, lambda request: _power_cycle(rack, request), methods=["POST"]),
+        Route(FAULTS, lambda request: _faults(rack)),
+        Route(FAULT, partial(_inject, rack), methods=["POST"]),
+        Route(FAULT, lambda request: _clear(rack, request), methods=["DELETE"]),
         Route("/rack/pods/{uid}", lambda request: _pod(rack, request)),
         Route("/charts/{name}", lambda request: _chart(charts, request)),
     ]
@@ -84,6 +92,37 @@ def _power_cycle(rack: Rack, request: Request) -> Response:
             message = f"the simulated rack has no host {name}; it has {there}"
             return JSONResponse({"error": message}, status_code=404)
         world.power_cycle(name, rack.now())
+    return JSONResponse({})
+
+
+def _faults(rack: Rack) -> Response:
+    """What is broken on purpose."""
+    with rack.lock() as world:
+        return JSONResponse(world.faults.injected)
+
+
+async def _inject(rack: Rack, request: Request) -> Response:
+    """Break something; the body is the list of arguments."""
+    values = await request.json()
+
+    def work() -> None:
+        with rack.lock() as world:
+            sabotage.inject(world, request.path_params["name"], values, rack.now())
+
+    try:
+        await run_in_threadpool(work)
+    except sabotage.FaultError as error:
+        return JSONResponse({"error": str(error)}, status_code=400)
+    return JSONResponse({})
+
+
+def _clear(rack: Rack, request: Request) -> Response:
+    """Undo a fault, or all of them."""
+    try:
+        with rack.lock() as world:
+            sabotage.clear(world, request.path_params["name"])
+    except sabotage.FaultError as error:
+        return JSONResponse({"error": str(error)}, status_code=400)
     return JSONResponse({})
 
 

@@ -36,6 +36,8 @@ class ClusterController:
         self._control_plane: ControlPlane | None = None
         self._nodes: Nodes | None = None
         self._refused: ClusterFacts | None = None
+        self._dead: frozenset[str] = frozenset()
+        """Programs that a fault keeps from running."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cluster", daemon=True)
         self._controllers = (Kubelet(rack, settings), OperatorController(rack, settings))
@@ -80,6 +82,7 @@ class ClusterController:
     def _look(self) -> None:
         with self._rack.lock() as world:
             cluster, machines = world.cluster, members(world)
+            self._dead = frozenset(world.faults.dead_programs)
             disks = {system.etcd for vm in world.vms.values() for system in vm.systems.values()}
         self._follow(cluster)
         wipe_etcd(self._settings, disks)
@@ -113,4 +116,4 @@ class ClusterController:
 
     def _is_dead(self, program: str) -> bool:
         """A fault keeps this program from running."""
-        return False
+        return program in self._dead

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from rack.proxmox.endpoints import BOOLEAN, Call, endpoint
-from rack.world.errors import invalid
+from rack.world.errors import Refused, invalid
 from rack.world.propertystring import Key
 from rack.world.tasks import Task, check_upid
 
 _COUNT: Final = Key("integer", minimum=0)
 LISTED: Final = 50
+PROXY_ERROR: Final = 599
+"""What the API's own proxy answers where the host behind it does not."""
 
 
 def _task(call: Call) -> Task:
@@ -63,6 +65,10 @@ def _listed(task: Task) -> dict[str, Any]:
 @endpoint("GET", "/nodes/{node}/tasks/{upid}/status")
 def status(call: Call) -> Any:
     """Whether a task runs, and how it ended."""
+    faults = call.world.faults
+    if faults.status_599 > 0:
+        faults.status_599 -= 1
+        raise Refused("Too many redirections", status=PROXY_ERROR)
     return _task(call).status()
 
 

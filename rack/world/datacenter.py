@@ -175,7 +175,12 @@ class Datacenter(BaseModel):
         """Cut a host's power and boot it: VMs are off, devices back with the host's drivers."""
         for vm in self.vms_of(node):
             vm.switch_off()
-        self.host(node).boot(now)
+        host = self.host(node)
+        host.boot(now)
+        if node in self.faults.iommu_off:
+            host.iommu = False
+        for key in [key for key in self.faults.moves if key.startswith(f"{node} ")]:
+            host.move(key.partition(" ")[2], self.faults.moves.pop(key))
 
 
 def from_inventory(inventory: Mapping[str, Any], now: float) -> Datacenter:

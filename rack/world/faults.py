@@ -33,6 +33,19 @@ class Faults(BaseModel):
     """The faults that are set."""
 
     faults: list[Fault] = []
+    """Steps that fail or take longer."""
+    moves: dict[str, str] = {}
+    """Host and slot of a card → the slot where it is after the host's next boot."""
+    iommu_off: list[str] = []
+    """Hosts whose IOMMU is off from their next boot on."""
+    dead_programs: list[str] = []
+    """Programs of the control plane that do not run."""
+    status_599: int = 0
+    """How often a question for a task is still answered with 599."""
+    full: dict[str, int] = {}
+    """Host and name of a full storage → its real capacity in GiB."""
+    injected: dict[str, str] = {}
+    """What was injected and not cleared, with its arguments."""
 
     def delay(self, step: str, target: str) -> float:
         """Seconds that a step takes longer; asking uses nothing up."""

@@ -87,6 +87,13 @@ class Host(BaseModel):
         self.taken = {}
         self.booted_at = now
 
+    def move(self, slot: str, new: str) -> None:
+        """Give a card another address, as a board does when something was put in or taken out."""
+        self.functions = [
+            f.model_copy(update={"address": f"{new}.{f.function}"}) if f.slot == slot else f
+            for f in self.functions
+        ]
+
     def listed(self, hidden_classes: tuple[str, ...] = HIDDEN_CLASSES) -> list[PciFunction]:
         """Functions as `hardware/pci` lists them, by address, without some classes."""
         shown = [f for f in self.functions if not f.device_class[2:].startswith(hidden_classes)]
