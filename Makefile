@@ -32,7 +32,7 @@ rack: tools ## Start the simulated rack (only for STACK=dev)
 stack: rack
 	@$(IN_ENVIRONMENT) pulumi stack select --create --non-interactive $(STACK) >/dev/null
 
-.PHONY: check preflight up preview pr recover destroy kubeconfig stop env
+.PHONY: check preflight up preview verify pr recover destroy kubeconfig stop env
 check: tools ## Refuse what cannot work, before anything is touched
 	@$(PYTHON) -m gpu_passthrough check $(STACK)
 
@@ -47,6 +47,9 @@ up: check stack ## Build the whole chain, then show nodes, GPUs and pods
 
 preview: check stack ## Show what `make up` would change, and refuse what cannot work
 	@$(PULUMI) preview --diff $(POLICY)
+
+verify: check ## Prove that the chain works, down to a program that computes on each GPU
+	@$(IN_ENVIRONMENT) $(PYTHON) -m gpu_passthrough verify $(STACK) $(VERIFY_ARGS)
 
 pr: tools ## Print what a pull request would say about STACK; needs neither rack nor cluster
 	@$(IN_ENVIRONMENT) $(PYTHON) -m pullrequest plan '$(STACK)' --stand-ins rack/plugins/bin \

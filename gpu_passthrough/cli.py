@@ -211,3 +211,47 @@ def role() -> None:
     from gpu_passthrough.preflight.role import commands
 
     typer.echo(commands())
+
+
+@app.command()
+def verify(
+    stack: StackName = DEFAULT_STACK,
+    kubeconfig: Annotated[
+        str, typer.Option(envvar="KUBECONFIG", help="The cluster's kubeconfig file.")
+    ] = "~/.kube/config",
+    layer: Annotated[str | None, typer.Option(help="Only this layer, such as operator.")] = None,
+    only_app: Annotated[str | None, typer.Option("--app", help="Only this app.")] = None,
+    timeout: Annotated[
+        float, typer.Option(help="Longest wait for one pod of the probe, in seconds.")
+    ] = 60.0,
+    as_json: AsJson = False,
+    junit: Annotated[
+        FilePath | None, typer.Option(help="Also write JUnit's XML to this file.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A check whose failure you live with; or all.")
+    ] = None,
+) -> None:
+    """Prove that the stack's cluster works, down to a program that computes on each GPU.
+
+    Exit codes: 0 everything passed, 1 a check failed, 2 wrong use or a configuration that cannot
+    work, 3 the cluster does not answer.
+    """
+    from typing import cast
+
+    from gpu_passthrough.verify.command import run_verify
+    from gpu_passthrough.verify.run import Choice
+
+    file = stack_file(stack)
+    loaded = _load(file, as_json)
+    choice = Choice(layer=cast("Any", layer), app=only_app, seconds=timeout)
+    code = run_verify(
+        file.stem.removeprefix("Pulumi."),
+        loaded,
+        str(FilePath(kubeconfig).expanduser()),
+        choice,
+        ignore or [],
+        as_json=as_json,
+        junit=junit,
+    )
+    raise typer.Exit(code)

@@ -73,8 +73,24 @@ class Engine:
         )
         return exported
 
+    def planned(self) -> list[dict[str, Any]]:
+        """The resources that the next update would create, as a state would hold them.
+
+        Secrets are masked in them. None where the program has something to say first.
+        """
+        try:
+            found = json.loads(self.run("preview", "--json", "--stack", self.stack))
+        except (EngineError, ValueError):
+            return []
+        steps = found.get("steps") or []
+        return [one["newState"] for one in steps if one["op"] == "create" and one.get("newState")]
+
     def settle(
-        self, found: Mapping[str, str], read: Collection[str], forgotten: Collection[str]
+        self,
+        found: Mapping[str, str],
+        read: Collection[str],
+        forgotten: Collection[str],
+        planned: Collection[Mapping[str, Any]] = (),
     ) -> None:
         """Take what exists into the state, forget what does not, and read what is in question.
 
@@ -84,9 +100,10 @@ class Engine:
             found: the provider's id by URN of what was created.
             read: URNs of what was being changed or deleted.
             forgotten: URNs of creations that left nothing.
+            planned: resources that the state does not know of, not even as begun.
         """
         state = self.export()
-        settle(state["deployment"], found, {*read, *forgotten})
+        settle(state["deployment"], found, {*read, *forgotten}, planned)
         # Its secrets are as encrypted as in the back end.
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(state, file)
@@ -99,20 +116,23 @@ class Engine:
 
 
 def settle(
-    deployment: dict[str, Any], found: Mapping[str, str], forgotten: Collection[str]
+    deployment: dict[str, Any],
+    found: Mapping[str, str],
+    forgotten: Collection[str],
+    planned: Collection[Mapping[str, Any]] = (),
 ) -> None:
-    """Move pending operations of a state to its resources, or drop them.
+    """Move pending operations of a state, and what exists of a plan, to its resources.
 
     The inputs are what was asked for; a read replaces the outputs by what is there.
     """
     operations = deployment.get("pending_operations") or []
     resources = deployment.setdefault("resources", [])
     known = {one["urn"] for one in resources}
-    for operation in operations:
-        resource = operation["resource"]
+    for resource in (*(operation["resource"] for operation in operations), *planned):
         if resource["urn"] in found and resource["urn"] not in known:
             own = {"id": found[resource["urn"]], "outputs": resource.get("inputs") or {}}
             resources.append({**resource, **own})
+            known.add(resource["urn"])
     settled = {*found, *forgotten}
     deployment["pending_operations"] = [
         one for one in operations if one["resource"]["urn"] not in settled

@@ -7,7 +7,8 @@ exist is forgotten and made by the next update.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -209,3 +210,17 @@ _FINDERS: dict[str, Finder] = {
     "talos:machine/bootstrap:Bootstrap": _bootstrap,
 }
 """Types whose creation must not be repeated blindly."""
+
+ON_THE_HOST = tuple(kind for kind in _FINDERS if kind.startswith("proxmoxve:"))
+"""What can exist on the host though no state knows of it: its plugin ended before it answered."""
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+"""What stands in a plan for a value that is not known yet."""
+
+
+def strays(planned: Iterable[Mapping[str, Any]]) -> list[Pending]:
+    """What a plan would create on the host, and what may be there already."""
+    return [
+        Pending(one["urn"], one["type"], "creating", one.get("inputs") or {})
+        for one in planned
+        if one["type"] in ON_THE_HOST and UNKNOWN not in json.dumps(one.get("inputs"))
+    ]

@@ -15,6 +15,7 @@ from gpu_passthrough.recover.pending import (
     World,
     judge,
     pending_operations,
+    strays,
 )
 
 Say = Callable[[str], None]
@@ -51,7 +52,24 @@ def recover(engine: Engine, proxmox: Proxmox | None, say: Say) -> Outcome:
         say(f"asking about {len(operations)} unfinished operations")
     reachable = cluster if cluster is not None and cluster.answers() else None
     _settle(engine, [judge(one, World(proxmox, reachable)) for one in operations], outcome)
+    if proxmox is not None and not outcome.open:
+        _adopt_strays(engine, proxmox, outcome)
     return outcome
+
+
+def _adopt_strays(engine: Engine, proxmox: Proxmox, outcome: Outcome) -> None:
+    """Take over what exists on the host under the stack's ids, and no state knows of."""
+    planned = engine.planned()
+    verdicts = [judge(one, World(proxmox, None)) for one in strays(planned)]
+    outcome.open += [f"{one.pending.name}: {one.why}" for one in verdicts if not one.is_clear]
+    found = {one.pending.urn: one.found for one in verdicts if one.found}
+    if found:
+        engine.settle(found, (), (), planned)
+    outcome.done += [
+        f"{one.pending.name}: taken into the state, which did not know of it ({one.why})"
+        for one in verdicts
+        if one.found
+    ]
 
 
 def _unlock(engine: Engine, outcome: Outcome) -> bool:

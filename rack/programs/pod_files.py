@@ -11,6 +11,7 @@ import stat
 from typing import Any, Final
 
 from rack.programs.container import Container
+from rack.programs.pod_loader import LOADED
 from rack.world.filetree import Entry
 
 _MODES: Final = {
@@ -20,6 +21,19 @@ _MODES: Final = {
     "link": stat.S_IFLNK | 0o777,
     "device": stat.S_IFCHR | 0o666,
 }
+
+
+MAPS: Final = ("/proc/self/maps", "/proc/thread-self/maps")
+
+
+def _memory_map() -> str:
+    """The process's memory map, as far as it is about libraries of the pod."""
+    begin = 0x7F0000000000
+    return "".join(
+        f"{begin + n * 0x1000000:012x}-{begin + (n + 1) * 0x1000000:012x} r-xp 00000000 00:00 0"
+        f"                          {path}\n"
+        for n, path in enumerate(LOADED)
+    )
 
 
 def install(container: Container) -> None:
@@ -68,6 +82,8 @@ class _Files:
             return self._open(path, mode, *args, **kwargs)
         if set(mode) & set("wax+"):
             raise PermissionError(errno.EROFS, "simulated rack: pods write no files", str(path))
+        if str(path) in MAPS:
+            return io.StringIO(_memory_map())
         entry = self._entry(path)
         if entry.kind == "folder":
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

@@ -10,6 +10,9 @@ from rack.programs.container import Container
 from rack.programs.cuda_library import CudaRuntime, DriverLibrary
 from rack.programs.nvml_library import NvmlLibrary
 
+LOADED: Final[list[str]] = []
+"""Paths of the libraries that this process has opened, as its memory map shows them."""
+
 _OWN: Final = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2")
 """Libraries that are the same in every glibc userland."""
 
@@ -25,7 +28,9 @@ def install(container: Container) -> None:
         path = container.library(str(name)) if container.image["libc"] == "glibc" else None
         if path is None:
             raise OSError(f"{name}: cannot open shared object file: No such file or directory")
-        return library(container, path)
+        found = library(container, path)
+        LOADED.append(path)
+        return found
 
     def find(name: str) -> str | None:
         """The loader's name of a library, from its short one."""

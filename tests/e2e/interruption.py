@@ -109,6 +109,8 @@ def _end(site: Site, process: subprocess.Popen[bytes], victim: str, number: sign
     elif victim == "rack":
         status = json.loads(site.rack("status --json").out)
         os.kill(int(status["pid"]), number)
+        # A host that stays away holds the run for the plugins' ten minutes: it comes back.
+        assert site.rack("up").code == 0
     else:
         for pid in _of_session(process.pid, VICTIMS[victim]):
             os.kill(pid, number)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from gpu_passthrough.recover.engine import SECRET_KEY, kubeconfig_of, plain, settle
+from gpu_passthrough.recover.pending import UNKNOWN, strays
 
 VM = {"urn": "vm", "type": "t", "custom": True, "inputs": {"vmId": 1}, "parent": "p"}
 FILE = {"urn": "file", "type": "t", "custom": True, "inputs": {}}
@@ -39,6 +40,20 @@ def test_what_the_state_has_already_is_not_added_twice() -> None:
     settle(state, {"vm": "111"}, set())
     assert len(state["resources"]) == 2
     assert state["pending_operations"] == []
+
+
+def test_what_only_the_plan_knows_is_added_where_it_exists() -> None:
+    state = deployment()
+    settle(state, {"vm": "111"}, set(), [VM, FILE])
+    assert [one["urn"] for one in state["resources"]] == ["stack", "vm"]
+    assert state["resources"][1]["id"] == "111"
+
+
+def test_a_plan_may_hold_strays_of_the_host_only() -> None:
+    vm = {"urn": "a", "type": "proxmoxve:index/vmLegacy:VmLegacy", "inputs": {"vmId": 1}}
+    unknown = {**vm, "inputs": {"vmId": UNKNOWN}}
+    other = {"urn": "c", "type": "talos:machine/secrets:Secrets", "inputs": {}}
+    assert [one.urn for one in strays([vm, unknown, other])] == ["a"]
 
 
 def secret(value: Any) -> dict[str, str]:

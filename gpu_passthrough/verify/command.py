@@ -1,0 +1,63 @@
+"""What `verify` prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from gpu_passthrough.checks.finding import LAYERS
+from gpu_passthrough.checks.machine import as_json as to_json
+from gpu_passthrough.checks.machine import write_junit
+from gpu_passthrough.checks.render import show
+from gpu_passthrough.checks.report import UNREACHABLE, WRONG_USE, UnknownCheckError, check_ignored
+from gpu_passthrough.config import Stack
+from gpu_passthrough.verify.cluster import Cluster, UnreachableError
+from gpu_passthrough.verify.diagnose import diagnose
+from gpu_passthrough.verify.run import CHECKS, Choice, verify
+
+
+def run_verify(
+    name: str,
+    stack: Stack,
+    kubeconfig: str,
+    choice: Choice,
+    ignored: Sequence[str],
+    *,
+    as_json: bool = False,
+    junit: Path | None = None,
+) -> int:
+    """Run the checks, print their report and the diagnosis, and return the exit code."""
+    problem = _wrong_use(stack, choice)
+    try:
+        ids = check_ignored(ignored, CHECKS)
+        cluster = Cluster(kubeconfig)
+    except UnknownCheckError as error:
+        problem = str(error)
+    except UnreachableError as error:
+        typer.echo(str(error), err=True)
+        return UNREACHABLE
+    if problem:
+        typer.echo(problem, err=True)
+        return WRONG_USE
+    report = verify(
+        name, stack, cluster, choice, lambda text: typer.echo(f"{text} …", err=True)
+    ).ignoring(ids)
+    if junit is not None:
+        write_junit(report, junit)
+    if as_json:
+        typer.echo(to_json(report), nl=False)
+    else:
+        show(report, sys.stdout)
+        typer.echo(diagnose(report.failures).text)
+    return report.exit_code
+
+
+def _wrong_use(stack: Stack, choice: Choice) -> str:
+    if choice.app is not None and choice.app not in stack.apps:
+        return f"the stack has no app {choice.app}; it has {', '.join(stack.apps) or 'none'}"
+    if choice.layer is not None and choice.layer not in LAYERS:
+        return f"there is no layer {choice.layer}; there are {', '.join(LAYERS)}"
+    return ""

@@ -1,0 +1,190 @@
+"""Proof by computing: on every card, in both ways to ask for it, and in each app's own pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpu_passthrough.checks.finding import Finding
+from gpu_passthrough.config import App, Stack
+from gpu_passthrough.verify.checks import Check
+from gpu_passthrough.verify.cluster import Cluster, ForbiddenError, Object, Probed
+from gpu_passthrough.verify.state import State, is_ready
+
+BY_CLAIM: Final = Check("compute-claim", "A pod that claims a free GPU computes on it", "app")
+BY_CLASS: Final = Check(
+    "compute-class", "A pod with the RuntimeClass alone reaches the driver", "runtime-class"
+)
+NO_CLAIM: Final = Check("no-claim", "A pod without class and claim sees no GPU", "app")
+IN_APP: Final = Check("compute-app", "The app's own pod computes on its GPU", "app")
+PROVIDER: Final = Check("provider", "The app's inference session gets the GPU", "app")
+VISIBLE: Final = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+"""Asks the toolkit for every card of the node; only for pods that claim none."""
+
+
+@dataclass(frozen=True)
+class Prober:
+    """Runs the probe in pods of the stack's namespace, with an app's image: it is there already."""
+
+    cluster: Cluster
+    stack: Stack
+    seconds: float
+    """Longest wait for one pod."""
+
+    @property
+    def app(self) -> App | None:
+        """The app whose image the probe uses: the first one that claims a GPU."""
+        claiming = (one for one in self.stack.apps.values() if one.gpus)
+        return next(claiming, None)
+
+    def run(self, app: App, node: str, *, gpus: int, runtime: bool) -> Probed:
+        """Run the probe on a node."""
+        container: Object = {
+            "name": "probe",
+            "image": app.image,
+            "command": ["python3", "-c", _program()],
+            "env": [VISIBLE] if runtime and not gpus else [],
+        }
+        if gpus:
+            container["resources"] = {"limits": {self.stack.gpu_resource: str(gpus)}}
+        spec: Object = {
+            "containers": [container],
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "tolerations": [{"operator": "Exists"}],
+        }
+        if runtime:
+            spec["runtimeClassName"] = self.stack.runtime_class.name
+        return self.cluster.probe_pod(spec, app.namespace, self.seconds)
+
+
+def _program() -> str:
+    from gpu_passthrough.verify.cluster import program
+
+    return program()
+
+
+def on_nodes(prober: Prober, state: State) -> Iterator[Finding]:
+    """Each GPU node: by claim where a card is free, by class alone, and without either."""
+    app = prober.app
+    if app is None:
+        yield BY_CLAIM.unknown("every node", "the stack has no app whose image could be used")
+        return
+    for name, machine in prober.stack.members.items():
+        node = state.nodes.get(name)
+        if not machine.gpus or node is None or not is_ready(node):
+            continue
+        yield _tried(prober, BY_CLASS, app, name, len(machine.gpus), gpus=0, runtime=True)
+        if free := state.free(name):
+            yield _tried(prober, BY_CLAIM, app, name, free, gpus=free, runtime=True)
+        else:
+            yield BY_CLAIM.passed(name, "no free GPU; the holder's own pod is asked instead")
+        yield _sees_nothing(prober, app, name)
+
+
+def _tried(
+    prober: Prober, check: Check, app: App, node: str, wanted: int, *, gpus: int, runtime: bool
+) -> Finding:
+    try:
+        return judge(check, node, prober.run(app, node, gpus=gpus, runtime=runtime), wanted)
+    except ForbiddenError as error:
+        return check.unknown(node, f"the probe's pod is refused: {error}", best_effort=False)
+
+
+def _sees_nothing(prober: Prober, app: App, node: str) -> Finding:
+    try:
+        probed = prober.run(app, node, gpus=0, runtime=False)
+    except ForbiddenError as error:
+        return NO_CLAIM.unknown(node, f"the probe's pod is refused: {error}", best_effort=False)
+    if probed.problem:
+        return NO_CLAIM.unknown(node, probed.problem, best_effort=False)
+    devices = probed.answer["devices"]
+    if not devices:
+        return NO_CLAIM.passed(node, "no device")
+    return NO_CLAIM.failed(
+        node,
+        f"it sees {', '.join(devices)}",
+        "Pods take cards that nobody accounts for: the scheduler gives the same card to another.",
+        "nvidia must not be containerd's default runtime; images that ask for all devices are"
+        " served by it.",
+        "a pod without runtimeClassName and limit",
+        devices,
+    )
+
+
+def in_apps(cluster: Cluster, stack: Stack, state: State, only: str | None) -> Iterator[Finding]:
+    """Each app's own pods, which hold their cards."""
+    for name, app in stack.apps.items():
+        if only not in (None, name) or not app.gpus:
+            continue
+        for pod in state.pods_of(app.namespace, name):
+            if not is_ready(pod):
+                continue
+            subject = pod["metadata"]["name"]
+            container = pod["spec"]["containers"][0]["name"]
+            probed = cluster.probe_in(pod, container)
+            yield judge(IN_APP, subject, probed, app.gpus)
+            if (session := (probed.answer or {}).get("onnx")) is not None:
+                yield _provider(subject, session)
+
+
+def judge(check: Check, subject: str, probed: Probed, wanted: int) -> Finding:
+    """What the probe's answer proves."""
+    asked = "python3 -c <gpu_passthrough/verify/probe_program.py>"
+    if probed.problem:
+        return check.failed(
+            subject,
+            probed.problem,
+            "That a pod can use the card is not proven.",
+            "Look at the pod's events: scheduling, sandbox, start of the container, in this order.",
+            asked,
+            probed.problem,
+        )
+    cuda: Mapping[str, Any] = probed.answer["cuda"]
+    computing = [one["name"] for one in cuda["gpus"] if one["computes"]]
+    if len(computing) >= wanted:
+        where = cuda["path"] or "an unknown path"
+        return check.passed(subject, f"{', '.join(computing)}; libcuda from {where}")
+    return check.failed(subject, *_why(cuda, wanted, len(computing)), asked, cuda)
+
+
+def _why(cuda: Mapping[str, Any], wanted: int, found: int) -> tuple[str, str, str]:
+    """Cause, consequence and fix of a probe that does not compute on enough cards."""
+    if cuda["init"] == -1:
+        return (
+            f"libcuda.so.1 does not load: {cuda['error']}",
+            "The driver was not injected: CUDA ends with failure 35, or falls back to the CPU.",
+            "Set runtimeClassName; without it the container gets no driver. With it, look at the"
+            " toolkit extension of the node's image.",
+        )
+    if cuda["init"] != 0:
+        return (
+            cuda["error"],
+            "The driver is there and finds no card, or one that it cannot drive.",
+            "100 means no device in the container: the limit is missing, or the card is not in the"
+            " VM. Anything else: talosctl dmesg | grep -i nvrm",
+        )
+    errors = "; ".join(one["error"] for one in cuda["gpus"] if one["error"])
+    return (
+        f"{found} of {wanted} GPUs compute{f': {errors}' if errors else ''}",
+        "The app's work ends with an error, or on the CPU.",
+        "A card that is there and does not compute: talosctl dmesg | grep -i xid",
+    )
+
+
+def _provider(subject: str, session: Mapping[str, Any]) -> Finding:
+    got = session["got"]
+    if any(one.startswith(("CUDA", "Tensorrt")) for one in got):
+        return PROVIDER.passed(subject, got[0])
+    if not any(one.startswith("CUDA") for one in session["built"]):
+        return PROVIDER.unknown(subject, "the image's onnxruntime has no GPU provider")
+    return PROVIDER.failed(
+        subject,
+        f"an inference session gets {', '.join(got) or 'nothing'}"
+        f"{': ' + session['error'] if session['error'] else ''}",
+        "The app works on the CPU, many times slower, and says so in one line of its log.",
+        "Image and driver do not fit: is the image's CUDA newer than the driver's, does it have"
+        " code for the card?",
+        "onnxruntime.InferenceSession(...).get_providers()",
+        session,
+    )

@@ -1,0 +1,88 @@
+"""What a cluster was at one moment, and simple questions to that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_passthrough.verify.cluster import GPU, Cluster, Object
+
+DONE = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that the checks look at."""
+
+    nodes: Mapping[str, Object]
+    pods: list[Object]
+    runtime_classes: Mapping[str, Object]
+    policies: list[Object]
+    daemon_sets: list[Object]
+    """Of the operator's namespace."""
+    deployments: list[Object]
+    claims: list[Object]
+
+    def pods_of(self, namespace: str, app: str) -> list[Object]:
+        """Pods of an app that are not on their way out."""
+        return [
+            pod
+            for pod in self.pods
+            if pod["metadata"]["namespace"] == namespace
+            and (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == app
+            and not pod["metadata"].get("deletionTimestamp")
+            and pod["status"].get("phase") not in DONE
+        ]
+
+    def free(self, node: str) -> int:
+        """GPUs of a node that no pod claims."""
+        taken = sum(
+            claimed(pod)
+            for pod in self.pods
+            if pod["spec"].get("nodeName") == node and pod["status"].get("phase") not in DONE
+        )
+        return max(allocatable(self.nodes[node]) - taken, 0)
+
+    def holders(self, node: str) -> list[Object]:
+        """Running pods of a node that claim a GPU."""
+        return [
+            pod
+            for pod in self.pods
+            if pod["spec"].get("nodeName") == node and claimed(pod) and is_ready(pod)
+        ]
+
+
+def read(cluster: Cluster, operator_namespace: str) -> State:
+    """Ask for everything once."""
+    return State(
+        nodes=_named(cluster.items("/api/v1/nodes")),
+        pods=cluster.items("/api/v1/pods"),
+        runtime_classes=_named(cluster.items("/apis/node.k8s.io/v1/runtimeclasses")),
+        policies=cluster.items("/apis/nvidia.com/v1/clusterpolicies"),
+        daemon_sets=cluster.items(f"/apis/apps/v1/namespaces/{operator_namespace}/daemonsets"),
+        deployments=cluster.items("/apis/apps/v1/deployments"),
+        claims=cluster.items("/api/v1/persistentvolumeclaims"),
+    )
+
+
+def _named(objects: Iterable[Object]) -> dict[str, Object]:
+    return {one["metadata"]["name"]: one for one in objects}
+
+
+def claimed(pod: Mapping[str, Any]) -> int:
+    """GPUs that a pod claims, under the usual name or the shared one."""
+    limits = [(one.get("resources") or {}).get("limits") or {} for one in pod["spec"]["containers"]]
+    return sum(int(limit.get(name, 0)) for limit in limits for name in (GPU, f"{GPU}.shared"))
+
+
+def allocatable(node: Mapping[str, Any]) -> int:
+    """GPUs that a node offers."""
+    offered = (node.get("status") or {}).get("allocatable") or {}
+    return sum(int(offered.get(name, 0)) for name in (GPU, f"{GPU}.shared"))
+
+
+def is_ready(thing: Mapping[str, Any]) -> bool:
+    """The condition Ready is true."""
+    conditions = (thing.get("status") or {}).get("conditions") or []
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
