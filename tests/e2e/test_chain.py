@@ -25,6 +25,8 @@ LAYERS = (
 IMMICH = "-n immich exec deploy/immich-machine-learning --"
 LONGEST_UP = 60
 """Seconds that `pulumi up` may take with the programs at hand."""
+LONGEST_VERIFY = 20
+"""Seconds that `verify` may take."""
 
 
 def previewed(site: Site, *flags: str) -> dict[str, int]:
@@ -215,6 +217,59 @@ def test_a_pod_without_a_claim_sees_no_gpu(site: Site) -> None:
 @pytest.mark.parametrize("flags", [(), ("--refresh",)], ids=["plain", "refresh"])
 def test_a_preview_right_after_shows_no_change(site: Site, flags: tuple[str, ...]) -> None:
     assert set(previewed(site, *flags)) == {"same"}
+
+
+def test_preflight_agrees_with_the_running_stack(site: Site) -> None:
+    done = site.shell("python -m gpu_passthrough preflight --json Pulumi.dev.yaml")
+    assert done.code == 0, done.text
+    assert json.loads(done.out)["counts"].keys() == {"passed", "could-not-tell"}
+
+
+def test_verify_proves_the_whole_chain(site: Site) -> None:
+    started = time.monotonic()
+    done = site.shell("python -m gpu_passthrough verify --json Pulumi.dev.yaml")
+    took = time.monotonic() - started
+    assert done.code == 0, done.text
+    found = json.loads(done.out)
+    assert found["counts"].keys() == {"passed"}, done.out
+    computing = {one["subject"] for one in found["findings"] if one["id"] == "compute-class"}
+    assert computing == {"k8s-worker-1", "k8s-worker-2"}
+    assert took < LONGEST_VERIFY
+    left = site.get("pods -A -l app.kubernetes.io/name=gpu-verify")["items"]
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("breaks", "mends", "code", "says"),
+    [
+        pytest.param(
+            "kubectl delete runtimeclass nvidia",
+            "kubectl -n gpu-operator rollout restart deployment gpu-operator",
+            1,
+            "Broken layer: runtime-class",
+            id="runtime-class",
+        ),
+        pytest.param(
+            "python -m rack fault inject api-server-dead",
+            "python -m rack fault clear all",
+            3,
+            "Broken layer: kubernetes",
+            id="api-server",
+        ),
+    ],
+)
+def test_verify_names_the_broken_layer(
+    site: Site, breaks: str, mends: str, code: int, says: str
+) -> None:
+    assert site.shell(breaks).code == 0
+    try:
+        time.sleep(1)  # the API server ends a moment after it was told
+        done = site.shell("python -m gpu_passthrough verify Pulumi.dev.yaml")
+    finally:
+        assert site.shell(mends).code == 0
+    assert (done.code, says in done.out) == (code, True), done.text
+    wait = "until kubectl get runtimeclass nvidia; do sleep 0.3; done"
+    assert site.shell(f"timeout 40 bash -c '{wait}'").code == 0
 
 
 def test_the_rack_is_light(site: Site) -> None:

@@ -77,7 +77,8 @@ def test_nothing_is_lost_or_made_twice(
             results.append(f"{victim:15} {number.name:8} {op:7} {step.type:52} {code:4}  {said}")
     finish(own_site)
     sys.stdout.write("\n".join(["", *results, ""]))
-    assert len(results) >= len(steps) // 2, results
+    # A host that comes back lets the run go on: there the first step is the only one.
+    assert len(results) >= (1 if victim == "rack" else len(steps) // 2), results
 
 
 def settle(site: Site) -> str:

@@ -1,0 +1,337 @@
+"""What verify says of a cluster, without one: states and answers of the probe as JSON."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from gpu_passthrough.checks.finding import Finding
+from gpu_passthrough.config import Stack
+from gpu_passthrough.judging import judge
+from gpu_passthrough.verify import checks, compute
+from gpu_passthrough.verify.cluster import (
+    Cluster,
+    ForbiddenError,
+    Probed,
+    UnreachableError,
+    program,
+    read_answer,
+)
+from gpu_passthrough.verify.diagnose import diagnose
+from gpu_passthrough.verify.run import CHECKS, Choice, verify
+from gpu_passthrough.verify.state import State, allocatable, claimed
+from tests.unit.stacks import changed
+
+READY = {"type": "Ready", "status": "True"}
+EXTENSION = "extensions.talos.dev/nonfree-kmod-nvidia-lts"
+LABELS = {
+    "nvidia.com/gpu.count": "1",
+    "nvidia.com/gpu.replicas": "1",
+    "nvidia.com/gpu.sharing-strategy": "none",
+}
+CARDS = {
+    "k8s-worker-1": {"product": "NVIDIA-GeForce-RTX-3090", "memory": "24576", "minor": "6"},
+    "k8s-worker-2": {
+        "product": "NVIDIA-GeForce-RTX-4070-Ti-SUPER",
+        "memory": "16376",
+        "minor": "9",
+    },
+}
+
+
+def node(name: str) -> dict[str, Any]:
+    card = CARDS.get(name)
+    labels = {EXTENSION: "580.178.04-v1.13.9"} if card else {}
+    if card:
+        labels |= LABELS | {
+            "nvidia.com/gpu.product": card["product"],
+            "nvidia.com/gpu.memory": card["memory"],
+            "nvidia.com/gpu.compute.major": "8",
+            "nvidia.com/gpu.compute.minor": card["minor"],
+            "nvidia.com/gpu.family": "ampere",
+        }
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "status": {
+            "conditions": [READY],
+            "nodeInfo": {"osImage": "Talos (v1.13.9)"},
+            "allocatable": {"nvidia.com/gpu": "1"} if card else {},
+        },
+    }
+
+
+def pod(name: str = "immich-machine-learning-1", **changes: Any) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "immich",
+            "labels": {"app.kubernetes.io/name": "immich-machine-learning"},
+        },
+        "spec": {
+            "nodeName": "k8s-worker-1",
+            "containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        },
+        "status": {"phase": "Running", "conditions": [READY]},
+        **changes,
+    }
+
+
+def healthy() -> State:
+    names = ("k8s-cp-1", *CARDS)
+    claim = {"name": "immich-machine-learning-cache", "namespace": "immich"}
+    return State(
+        nodes={name: node(name) for name in names},
+        pods=[pod()],
+        runtime_classes={"nvidia": {"handler": "nvidia"}},
+        policies=[{"metadata": {"name": "cluster-policy"}, "status": {"state": "ready"}}],
+        daemon_sets=[
+            {
+                "metadata": {"name": "nvidia-device-plugin-daemonset"},
+                "status": {"desiredNumberScheduled": 2, "numberReady": 2},
+            }
+        ],
+        deployments=[],
+        claims=[{"metadata": claim, "status": {"phase": "Bound"}}],
+    )
+
+
+@pytest.fixture
+def stack() -> Stack:
+    return judge(changed({"cluster": {"extensions": {"driver": "580.178.04"}}}))
+
+
+def findings(stack: Stack, state: State) -> list[Finding]:
+    return [
+        *checks.nodes(stack, state),
+        *checks.talos(stack, state),
+        *checks.operator(stack, state),
+        *checks.gpus(stack, state),
+        *checks.runtime_class(stack, state),
+        *checks.apps(stack, state, None),
+    ]
+
+
+def test_a_healthy_cluster_passes(stack: Stack) -> None:
+    found = findings(stack, healthy())
+    assert [(one.id, one.cause) for one in found if one.status != "passed"] == []
+    assert {one.id for one in found} <= set(CHECKS)
+
+
+def not_ready(state: State) -> None:
+    state.nodes["k8s-worker-2"]["status"]["conditions"] = [
+        {"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}
+    ]
+
+
+def gone(state: State) -> None:
+    state.nodes.pop("k8s-worker-2")  # type: ignore[attr-defined]
+
+
+def other_talos(state: State) -> None:
+    state.nodes["k8s-cp-1"]["status"]["nodeInfo"]["osImage"] = "Talos (v1.12.0)"
+
+
+def other_driver(state: State) -> None:
+    state.nodes["k8s-worker-1"]["metadata"]["labels"][EXTENSION] = "595.1-v1.13.9"
+
+
+def no_extension(state: State) -> None:
+    del state.nodes["k8s-worker-1"]["metadata"]["labels"][EXTENSION]
+
+
+def no_gpu(state: State) -> None:
+    state.nodes["k8s-worker-1"]["status"]["allocatable"] = {"nvidia.com/gpu": "0"}
+
+
+def too_many(state: State) -> None:
+    state.nodes["k8s-cp-1"]["status"]["allocatable"] = {"nvidia.com/gpu": "1"}
+
+
+def wrong_label(state: State) -> None:
+    state.nodes["k8s-worker-1"]["metadata"]["labels"]["nvidia.com/gpu.memory"] = "12288"
+
+
+def no_policy(state: State) -> None:
+    state.policies.clear()
+
+
+def policy_not_ready(state: State) -> None:
+    state.policies[0]["status"] = {"state": "notReady", "conditions": [{"message": "why"}]}
+
+
+def operand_down(state: State) -> None:
+    state.daemon_sets[0]["status"]["numberReady"] = 1
+
+
+def no_class(state: State) -> None:
+    state.runtime_classes.pop("nvidia")  # type: ignore[attr-defined]
+
+
+def other_handler(state: State) -> None:
+    state.runtime_classes["nvidia"]["handler"] = "runc"
+
+
+def pending(state: State) -> None:
+    state.pods[0]["spec"].pop("nodeName")
+    message = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    scheduled = {"type": "PodScheduled", "status": "False", "message": message}
+    state.pods[0]["status"] = {"phase": "Pending", "conditions": [scheduled]}
+
+
+def unbound(state: State) -> None:
+    state.claims[0]["status"]["phase"] = "Pending"
+
+
+@pytest.mark.parametrize(
+    ("change", "ids", "layer", "cause"),
+    [
+        (not_ready, {"node"}, "talos", "Kubelet stopped posting"),
+        (gone, {"node"}, "talos", "there is no such node"),
+        (other_talos, {"talos-version"}, "talos", "Talos (v1.12.0)"),
+        (other_driver, {"driver"}, "talos", "595.1"),
+        (no_extension, {"driver"}, "talos", "not at all"),
+        (no_gpu, {"allocatable"}, "operator", "offers 0 GPUs"),
+        (too_many, {"allocatable"}, "operator", "offers 1 GPUs, the stack says 0"),
+        (wrong_label, {"labels"}, "operator", "is 12288, not 24576"),
+        (no_policy, {"operands"}, "operator", "there is none"),
+        (policy_not_ready, {"operands"}, "operator", "it is notReady: why"),
+        (operand_down, {"operands"}, "operator", "1 of 2 pods"),
+        (no_class, {"runtime-class"}, "runtime-class", "does not exist"),
+        (other_handler, {"runtime-class"}, "runtime-class", "its handler is runc"),
+        (pending, {"app"}, "app", "Insufficient nvidia.com/gpu"),
+        (unbound, {"volumes"}, "app", "the claim is Pending"),
+    ],
+)
+def test_what_is_broken_is_named_with_its_layer(
+    stack: Stack, change: Callable[[State], None], ids: set[str], layer: str, cause: str
+) -> None:
+    state = deepcopy(healthy())
+    change(state)
+    failed = [one for one in findings(stack, state) if one.fails]
+    assert {one.id for one in failed} == ids
+    assert any(cause in one.cause for one in failed)
+    assert f"Broken layer: {layer}" in diagnose(failed).text
+    assert all(one.fix and one.consequence and one.evidence for one in failed)
+
+
+def test_what_fails_above_follows_from_the_lowest_layer(stack: Stack) -> None:
+    state = deepcopy(healthy())
+    for change in (not_ready, no_gpu, no_class, pending):
+        change(state)
+    found = diagnose([one for one in findings(stack, state) if one.fails])
+    assert {one.id for one in found.causes} == {"node"}
+    assert {one.id for one in found.follow} == {"allocatable", "runtime-class", "app"}
+    assert diagnose([]).text == ""
+
+
+def test_counting() -> None:
+    state = healthy()
+    assert (state.free("k8s-worker-1"), state.free("k8s-worker-2")) == (0, 1)
+    done = pod("done", status={"phase": "Succeeded"})
+    assert State(**{**vars(state), "pods": [done]}).free("k8s-worker-1") == 1
+    assert claimed(pod()) == 1
+    assert allocatable({"status": {"allocatable": {"nvidia.com/gpu.shared": "4"}}}) == 4
+
+
+CUDA: dict[str, Any] = {
+    "path": "/usr/local/lib/libcuda.so.1",
+    "init": 0,
+    "driver": 13000,
+    "gpus": [{"name": "NVIDIA GeForce RTX 3090", "computes": True, "error": ""}],
+    "error": "",
+}
+
+
+def answered(**cuda: Any) -> Probed:
+    return Probed(answer={"devices": [], "cuda": {**CUDA, **cuda}, "onnx": None})
+
+
+@pytest.mark.parametrize(
+    ("probed", "status", "says"),
+    [
+        (answered(), "passed", "libcuda from /usr/local/lib"),
+        (answered(init=-1, gpus=[], error="cannot open"), "failed", "does not load: cannot open"),
+        (answered(init=100, gpus=[], error="cuInit gives 100"), "failed", "cuInit gives 100"),
+        (answered(gpus=[]), "failed", "0 of 1 GPUs compute"),
+        (
+            answered(gpus=[{"name": "x", "computes": False, "error": "cuMemAlloc gives 2"}]),
+            "failed",
+            "cuMemAlloc gives 2",
+        ),
+        (Probed(problem="the pod is Pending after 60 s"), "failed", "Pending"),
+    ],
+)
+def test_what_the_probe_proves(probed: Probed, status: str, says: str) -> None:
+    found = compute.judge(compute.BY_CLAIM, "node", probed, 1)
+    assert (found.status, says in found.cause) == (status, True)
+
+
+@pytest.mark.parametrize(
+    ("session", "status"),
+    [
+        ({"built": ["CUDAExecutionProvider"], "got": ["CUDAExecutionProvider"]}, "passed"),
+        ({"built": ["CUDAExecutionProvider"], "got": ["CPUExecutionProvider"]}, "failed"),
+        ({"built": ["CPUExecutionProvider"], "got": ["CPUExecutionProvider"]}, "could-not-tell"),
+    ],
+)
+def test_a_fall_back_to_the_cpu_is_no_pass(session: dict[str, Any], status: str) -> None:
+    assert compute._provider("pod", {**session, "error": ""}).status == status
+
+
+def test_the_probes_answer_is_found_among_other_output() -> None:
+    line = json.dumps({"devices": [], "cuda": {}, "onnx": None})
+    assert read_answer(f"warning\n{line}\n").answer["devices"] == []
+    assert "no output" in read_answer("").problem
+    assert "Traceback" in read_answer("Traceback").problem
+
+
+def test_the_probe_needs_nothing_but_python() -> None:
+    tree = ast.parse(program(), feature_version=(3, 8))
+    imported = {
+        alias.name for one in ast.walk(tree) if isinstance(one, ast.Import) for alias in one.names
+    }
+    assert imported == {"ctypes", "glob", "json", "onnxruntime"}
+
+
+class Refusing(Cluster):
+    """A cluster that cannot be asked."""
+
+    def __init__(self, error: Exception) -> None:
+        self.host = "https://127.0.0.1:1"
+        self._error = error
+
+    def get(self, path: str) -> Any:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "status"),
+    [
+        (UnreachableError("it does not answer"), 3, "failed"),
+        (ForbiddenError("GET /api/v1/nodes: 403"), 1, "could-not-tell"),
+    ],
+)
+def test_a_cluster_that_cannot_be_asked(
+    stack: Stack, error: Exception, code: int, status: str
+) -> None:
+    report = verify("test", stack, Refusing(error), Choice())
+    assert (report.exit_code, report.findings[0].status) == (code, status)
+
+
+def test_a_port_where_nobody_listens(stack: Stack, tmp_path: Any) -> None:
+    file = tmp_path / "kubeconfig"
+    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    user = {"name": "u", "user": {}}
+    document = {"clusters": [cluster], "contexts": [context], "users": [user]}
+    file.write_text(json.dumps({**document, "current-context": "c", "apiVersion": "v1"}))
+    report = verify("test", stack, Cluster(str(file)), Choice())
+    assert report.exit_code == 3
+    assert "does not answer" in report.findings[0].cause
+    with pytest.raises(UnreachableError):
+        Cluster(str(tmp_path / "missing"))
