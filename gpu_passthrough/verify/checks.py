@@ -194,8 +194,26 @@ def _condition(policy: Mapping[str, Any]) -> str:
     return f": {texts[0]}" if texts else ""
 
 
+OF_TALOS: Final = {
+    "nvidia-driver-daemonset": "driver",
+    "nvidia-container-toolkit-daemonset": "toolkit",
+}
+"""Operands whose work Talos' own image does; on Talos they can only fail."""
+
+
 def _operand(one: Mapping[str, Any], namespace: str) -> Finding:
     name, status = one["metadata"]["name"], one.get("status") or {}
+    if (switch := OF_TALOS.get(name)) is not None:
+        return OPERANDS.failed(
+            name,
+            f"the ClusterPolicy has {switch}.enabled: true, and Talos brings its own {switch}",
+            "Its pods cannot work on a system that is an image, and the policy never gets ready.",
+            f"Set {switch}.enabled: false, as the stack does: `pulumi up --refresh`, or kubectl patch"
+            f" clusterpolicy cluster-policy --type merge -p"
+            f' \'{{"spec":{{"{switch}":{{"enabled":false}}}}}}\'',
+            f"kubectl -n {namespace} get daemonset {name}",
+            status,
+        )
     wanted, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
     if ready >= wanted:
         return OPERANDS.passed(name, f"{ready} of {wanted} ready")
@@ -303,11 +321,47 @@ def apps(stack: Stack, state: State, only: str | None) -> Iterator[Finding]:
                 f"kubectl -n {app.namespace} get pods",
                 [pod["status"].get("phase") for pod in pods],
             )
+        elif len(pods) > app.replicas:
+            yield APP.failed(
+                name,
+                f"a rollout does not end: {len(pods)} pods for {app.replicas}{_waiting(pods)}",
+                "The old version serves, and no change reaches it.",
+                f"kubectl -n {app.namespace} get events; a Multi-Attach error means that the new"
+                " pod waits for a volume of the old one: strategy Recreate.",
+                f"kubectl -n {app.namespace} rollout status deployment/{name}",
+                [pod["status"].get("phase") for pod in pods],
+            )
         else:
             places = ", ".join(sorted({pod["spec"]["nodeName"] for pod in ready}))
             yield APP.passed(name, f"{len(ready)} on {places}" if places else "no replicas asked")
-        for volume in app.volumes:
-            yield _volume(state, app.namespace, f"{name}-{volume}")
+        claims = [f"{name}-{volume}" for volume in app.volumes]
+        for claim in claims:
+            yield _volume(state, app.namespace, claim)
+        if claims:
+            yield _strategy(state, app.namespace, name, claims)
+
+
+def _strategy(state: State, namespace: str, name: str, claims: list[str]) -> Finding:
+    """A rolling update never ends where old and new pod want the same volume on two nodes."""
+    deployment = state.deployment(namespace, name)
+    kind = ((deployment or {}).get("spec", {}).get("strategy") or {}).get("type", "absent")
+    single = [
+        one["metadata"]["name"]
+        for one in state.claims
+        if one["metadata"]["namespace"] == namespace
+        and one["metadata"]["name"] in claims
+        and "ReadWriteMany" not in one["spec"]["accessModes"]
+    ]
+    if kind != "RollingUpdate" or not single:
+        return VOLUMES.passed(f"deployment {name}", f"strategy {kind}")
+    return VOLUMES.failed(
+        f"deployment {name}",
+        f"its strategy is RollingUpdate, and {', '.join(single)} attaches to one node at a time",
+        "The next rollout waits for ever as soon as the new pod lands on another node.",
+        "Set strategy Recreate; `pulumi up --refresh` puts the stack's own back.",
+        f"kubectl -n {namespace} get deployment {name} -o jsonpath={{.spec.strategy}}",
+        kind,
+    )
 
 
 def _waiting(pods: list[Any]) -> str:

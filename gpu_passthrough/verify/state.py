@@ -35,6 +35,18 @@ class State:
             and pod["status"].get("phase") not in DONE
         ]
 
+    def deployment(self, namespace: str, name: str) -> Object | None:
+        """A Deployment; None where there is none."""
+        wanted = (namespace, name)
+        return next(
+            (
+                one
+                for one in self.deployments
+                if (one["metadata"]["namespace"], one["metadata"]["name"]) == wanted
+            ),
+            None,
+        )
+
     def free(self, node: str) -> int:
         """GPUs of a node that no pod claims."""
         taken = sum(

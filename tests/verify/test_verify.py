@@ -84,6 +84,7 @@ def pod(name: str = "immich-machine-learning-1", **changes: Any) -> dict[str, An
 def healthy() -> State:
     names = ("k8s-cp-1", *CARDS)
     claim = {"name": "immich-machine-learning-cache", "namespace": "immich"}
+    deployment = {"name": "immich-machine-learning", "namespace": "immich"}
     return State(
         nodes={name: node(name) for name in names},
         pods=[pod()],
@@ -95,8 +96,14 @@ def healthy() -> State:
                 "status": {"desiredNumberScheduled": 2, "numberReady": 2},
             }
         ],
-        deployments=[],
-        claims=[{"metadata": claim, "status": {"phase": "Bound"}}],
+        deployments=[{"metadata": deployment, "spec": {"strategy": {"type": "Recreate"}}}],
+        claims=[
+            {
+                "metadata": claim,
+                "spec": {"accessModes": ["ReadWriteOnce"]},
+                "status": {"phase": "Bound"},
+            }
+        ],
     )
 
 
@@ -168,6 +175,10 @@ def operand_down(state: State) -> None:
     state.daemon_sets[0]["status"]["numberReady"] = 1
 
 
+def driver_on(state: State) -> None:
+    state.daemon_sets.append({"metadata": {"name": "nvidia-driver-daemonset"}, "status": {}})
+
+
 def no_class(state: State) -> None:
     state.runtime_classes.pop("nvidia")  # type: ignore[attr-defined]
 
@@ -181,6 +192,15 @@ def pending(state: State) -> None:
     message = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
     scheduled = {"type": "PodScheduled", "status": "False", "message": message}
     state.pods[0]["status"] = {"phase": "Pending", "conditions": [scheduled]}
+
+
+def stuck_rollout(state: State) -> None:
+    waiting = {"state": {"waiting": {"reason": "ContainerCreating"}}}
+    state.pods.append(pod("second", status={"phase": "Pending", "containerStatuses": [waiting]}))
+
+
+def rolling(state: State) -> None:
+    state.deployments[0]["spec"]["strategy"]["type"] = "RollingUpdate"
 
 
 def unbound(state: State) -> None:
@@ -201,10 +221,13 @@ def unbound(state: State) -> None:
         (no_policy, {"operands"}, "operator", "there is none"),
         (policy_not_ready, {"operands"}, "operator", "it is notReady: why"),
         (operand_down, {"operands"}, "operator", "1 of 2 pods"),
+        (driver_on, {"operands"}, "operator", "driver.enabled: true"),
         (no_class, {"runtime-class"}, "runtime-class", "does not exist"),
         (other_handler, {"runtime-class"}, "runtime-class", "its handler is runc"),
         (pending, {"app"}, "app", "Insufficient nvidia.com/gpu"),
         (unbound, {"volumes"}, "app", "the claim is Pending"),
+        (rolling, {"volumes"}, "app", "its strategy is RollingUpdate"),
+        (stuck_rollout, {"app"}, "app", "a rollout does not end: 2 pods for 1: ContainerCreating"),
     ],
 )
 def test_what_is_broken_is_named_with_its_layer(
@@ -217,6 +240,13 @@ def test_what_is_broken_is_named_with_its_layer(
     assert any(cause in one.cause for one in failed)
     assert f"Broken layer: {layer}" in diagnose(failed).text
     assert all(one.fix and one.consequence and one.evidence for one in failed)
+
+
+def test_a_rolling_update_of_a_shared_volume_is_fine(stack: Stack) -> None:
+    state = deepcopy(healthy())
+    rolling(state)
+    state.claims[0]["spec"]["accessModes"] = ["ReadWriteMany"]
+    assert not [one for one in findings(stack, state) if one.fails]
 
 
 def test_what_fails_above_follows_from_the_lowest_layer(stack: Stack) -> None:
