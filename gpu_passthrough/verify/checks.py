@@ -208,8 +208,8 @@ def _operand(one: Mapping[str, Any], namespace: str) -> Finding:
             name,
             f"the ClusterPolicy has {switch}.enabled: true, and Talos brings its own {switch}",
             "Its pods cannot work on a system that is an image, and the policy never gets ready.",
-            f"Set {switch}.enabled: false, as the stack does: `pulumi up --refresh`, or kubectl patch"
-            " clusterpolicy cluster-policy --type merge"
+            f"Set {switch}.enabled: false, as the stack does: `pulumi up --refresh`, or kubectl"
+            " patch clusterpolicy cluster-policy --type merge"
             f' -p \'{{"spec":{{"{switch}":{{"enabled":false}}}}}}\'',
             f"kubectl -n {namespace} get daemonset {name}",
             status,
