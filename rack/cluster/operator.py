@@ -115,6 +115,8 @@ class OperatorController:
 def _events(snapshot: Snapshot, policy: Object, sets: list[Object]) -> object:
     """What the operator is woken by, as a value that changes when it would be."""
     return (
+        # A new pod of the operator begins with a reconciliation.
+        sorted(pod["metadata"]["uid"] for pod in snapshot.operator_pods),
         policy["metadata"]["uid"],
         policy["metadata"]["generation"],
         sorted((name, sorted(labels(node).items())) for name, node in snapshot.nodes.items()),

@@ -41,6 +41,22 @@ class Snapshot:
         """The operator's own pod runs."""
         return is_available(self.operator)
 
+    @property
+    def operator_pods(self) -> list[Object]:
+        """Ready pods of the operator's Deployment."""
+        selector = (self.operator or {}).get("spec", {}).get("selector", {})
+        wanted = selector.get("matchLabels", {}).items()
+        if self.operator is None or not wanted:
+            return []
+        namespace = self.operator["metadata"]["namespace"]
+        return [
+            pod
+            for pod in self.pods
+            if pod["metadata"]["namespace"] == namespace
+            and wanted <= labels(pod).items()
+            and is_ready(pod)
+        ]
+
     def ready_pod(self, node: str, container: str, image: str) -> Object | None:
         """A ready pod of a node with such a container of such an image.
 

@@ -13,6 +13,7 @@ from textwrap import dedent
 
 import pytest
 
+from rack.world import access
 from rack.world.faults import Fault
 from tests.plugins.proxmoxve.rackhost import RackHost, rack_host
 
@@ -138,7 +139,12 @@ def stack(host: RackHost, tmp_path: Path) -> Stack:
 
 
 @pytest.mark.e2e
-def test_up_preview_refresh_destroy(stack: Stack, host: RackHost) -> None:
+def test_up_preview_refresh_destroy(
+    stack: Stack, host: RackHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The least-privilege role may not ask the guest agent, which the chain does without.
+    role = access.ROLES["GpuPassthrough"] | {"VM.GuestAgent.Audit"}
+    monkeypatch.setitem(access.ROLES, "GpuPassthrough", role)
     stack.do("preview", "--non-interactive")
     with host.rack.lock() as world:
         assert (world.tasks, world.mappings) == ([], {})
