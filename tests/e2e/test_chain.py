@@ -5,9 +5,12 @@ The tests tell one story and run in this order; each asks rack, cluster or state
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -88,6 +91,58 @@ def test_the_state_holds_every_layer_and_no_plain_secret(site: Site) -> None:
     assert len(key) > 100
     assert key not in exported
     assert "PRIVATE KEY" not in exported
+
+
+def secrets_in(value: Any) -> Iterator[str]:
+    """Every secret text of an exported state that is long enough to be one."""
+    if isinstance(value, list):
+        for one in value:
+            yield from secrets_in(one)
+    elif isinstance(value, dict) and "plaintext" in value:
+        yield from texts_in(json.loads(value["plaintext"]))
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from secrets_in(one)
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """The texts in a secret value; of a whole document, its long words."""
+    if isinstance(value, str):
+        yield from filter(is_key, value.split())
+    elif isinstance(value, list):
+        for one in value:
+            yield from texts_in(one)
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from texts_in(one)
+
+
+def is_key(word: str) -> bool:
+    """Whether a word of a secret is one itself: certificates and names beside it are public."""
+    if not re.fullmatch(r"[A-Za-z0-9+/=]{40,}", word):
+        return False
+    try:
+        return b"CERTIFICATE" not in base64.b64decode(word)
+    except ValueError:
+        return False
+
+
+def test_no_secret_is_in_plain_form_anywhere(site: Site) -> None:
+    plain = json.loads(site.pulumi("stack export --show-secrets").out)
+    secrets = set(secrets_in(plain))
+    assert len(secrets) > 8
+    shown = {
+        "state": site.pulumi("stack export").out,
+        "preview": site.pulumi("preview --diff").text,
+        "preview as JSON": site.pulumi("preview --json").text,
+        "outputs": site.pulumi("stack output --json").text,
+        "overview": site.shell("python -m gpu_passthrough overview").text,
+        "log of the rack": (site.folder / "rack" / "daemon.log").read_text(),
+        "processes": site.shell("ps -A -ww -o command").out,
+    }
+    for place, text in shown.items():
+        found = [one for one in secrets if one in text]
+        assert found == [], f"{place}: {len(found)} secrets"
 
 
 def test_gpus_per_node_as_the_document_asks(site: Site) -> None:
