@@ -35,6 +35,13 @@ StackName = Annotated[
     str, typer.Argument(help="A stack's name, as in Pulumi.NAME.yaml, or the path of a stack file.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Junit = Annotated[FilePath | None, typer.Option(help="Also write JUnit's XML to this file.")]
+Ignore = Annotated[
+    list[str] | None, typer.Option(help="A check whose failure you live with; or all.")
+]
+Kubeconfig = Annotated[
+    str, typer.Option(envvar="KUBECONFIG", help="The cluster's kubeconfig file.")
+]
 
 
 def stack_file(stack: str) -> FilePath:
@@ -144,9 +151,7 @@ def plan(stack: StackName = DEFAULT_STACK, as_json: AsJson = False) -> None:
 
 @app.command()
 def overview(
-    kubeconfig: Annotated[
-        str, typer.Option(envvar="KUBECONFIG", help="The cluster's kubeconfig file.")
-    ] = "~/.kube/config",
+    kubeconfig: Kubeconfig = "~/.kube/config",
 ) -> None:
     """Show a cluster's nodes, their GPUs and the pods that hold them."""
     # Its client is slow to import, and only this command needs it.
@@ -183,12 +188,8 @@ def recover(stack: StackName = DEFAULT_STACK) -> None:
 def preflight(
     stack: StackName = DEFAULT_STACK,
     as_json: AsJson = False,
-    junit: Annotated[
-        FilePath | None, typer.Option(help="Also write JUnit's XML to this file.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(help="A check whose failure you live with; or all.")
-    ] = None,
+    junit: Junit = None,
+    ignore: Ignore = None,
     brief: Annotated[bool, typer.Option(help="Print only what needs attention.")] = False,
 ) -> None:
     """Ask the Proxmox VE host whether the stack can work there. It only reads.
@@ -216,21 +217,15 @@ def role() -> None:
 @app.command()
 def verify(
     stack: StackName = DEFAULT_STACK,
-    kubeconfig: Annotated[
-        str, typer.Option(envvar="KUBECONFIG", help="The cluster's kubeconfig file.")
-    ] = "~/.kube/config",
+    kubeconfig: Kubeconfig = "~/.kube/config",
     layer: Annotated[str | None, typer.Option(help="Only this layer, such as operator.")] = None,
     only_app: Annotated[str | None, typer.Option("--app", help="Only this app.")] = None,
     timeout: Annotated[
         float, typer.Option(help="Longest wait for one pod of the probe, in seconds.")
     ] = 60.0,
     as_json: AsJson = False,
-    junit: Annotated[
-        FilePath | None, typer.Option(help="Also write JUnit's XML to this file.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(help="A check whose failure you live with; or all.")
-    ] = None,
+    junit: Junit = None,
+    ignore: Ignore = None,
 ) -> None:
     """Prove that the stack's cluster works, down to a program that computes on each GPU.
 
