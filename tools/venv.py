@@ -17,8 +17,13 @@ OLDEST = (3, 11)
 DONE = ".complete"
 
 
+BASE = getattr(sys, "_base_executable", sys.executable)
+"""The machine's own interpreter, also where a virtual environment's runs this: with .venv on PATH
+`python3` is the one that was made here before."""
+
+
 def _key() -> str:
-    digest = hashlib.sha256(sys.version.encode() + sys.prefix.encode())
+    digest = hashlib.sha256(sys.version.encode() + sys.base_prefix.encode())
     for name in REQUIREMENTS:
         digest.update((CHECKOUT / name).read_bytes())
     return f"python{sys.version_info.major}.{sys.version_info.minor}-{digest.hexdigest()[:16]}"
@@ -27,7 +32,7 @@ def _key() -> str:
 def _install(folder: Path) -> None:
     print("Installing the Python packages … (about a minute, once)", file=sys.stderr, flush=True)
     shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    subprocess.run([BASE, "-m", "venv", str(folder)], check=True)
     subprocess.run(
         [
             str(folder / "bin" / "python"),
