@@ -12,7 +12,9 @@ from typing import Final
 
 from rack.certificate import server_context
 from rack.charts import repository
+from rack.cluster.child import end_left_over
 from rack.cluster.controller import ClusterController
+from rack.cluster.programs import PROGRAMS
 from rack.fetch import fetch_from
 from rack.files import private_folder
 from rack.process import PidFile
@@ -24,6 +26,15 @@ from rack.sockets import listen
 
 LOG: Final = logging.getLogger(__name__)
 STOP_SECONDS: Final = 5.0
+LATER: Final = {
+    "kube_apiserver": "the Kubernetes API of the simulated rack",
+    "etcd_client": "the simulated rack's etcd",
+    "etcd_peer": "the simulated rack's etcd",
+    "controller_manager": "the simulated rack's kube-controller-manager",
+    "scheduler": "the simulated rack's kube-scheduler",
+    "kubelet": "the simulated rack's kubelets",
+}
+"""Ports that are listened on once a cluster is there."""
 
 
 @dataclass
@@ -41,6 +52,10 @@ class Daemon:
             OSError: the home cannot be written.
         """
         settings = self.settings
+        end_left_over(settings.home, PROGRAMS)
+        for name, purpose in LATER.items():
+            # Taken by a program that starts with the cluster: said now, not by its restarts then.
+            listen(getattr(settings.ports, name), purpose).close()
         proxmox = listen(settings.ports.proxmox, "the simulated rack's Proxmox API")
         services = listen(settings.ports.services, "the simulated rack's services")
         rack = Rack(settings)

@@ -10,13 +10,11 @@ from urllib3.exceptions import HTTPError
 
 from rack.authority import AuthorityError
 from rack.cluster.api import Api, ApiError
-from rack.cluster.child import end_left_over
 from rack.cluster.control_plane import ControlPlane, wipe_etcd
 from rack.cluster.kubelet import Kubelet
 from rack.cluster.members import members
 from rack.cluster.nodes import Nodes
 from rack.cluster.operator import OperatorController
-from rack.cluster.programs import PROGRAMS
 from rack.rack import Rack
 from rack.settings import Settings
 from rack.world.nodefacts import ClusterFacts
@@ -45,7 +43,6 @@ class ClusterController:
     def start(self) -> None:
         """Begin; a cluster that was bootstrapped earlier comes up again by itself."""
         self._settings.kubeconfig.unlink(missing_ok=True)
-        end_left_over(self._settings.home, PROGRAMS)
         self._thread.start()
         for controller in self._controllers:
             controller.start()

@@ -154,7 +154,7 @@ def test_a_number_in_the_pid_file_is_not_yet_a_daemon(home: Home) -> None:
     assert home.status()["pid"] != os.getpid()
 
 
-@pytest.mark.parametrize("purpose", ["proxmox", "services"])
+@pytest.mark.parametrize("purpose", [*Ports.model_fields])
 def test_a_port_in_use_is_named_with_its_holder(home: Home, purpose: str) -> None:
     port = getattr(home.ports, purpose)
     with socket.create_server(("127.0.0.1", port)):
