@@ -136,26 +136,28 @@ def groups(check: Check) -> Iterator[None]:
             elif function.get("iommugroup", NO_IOMMU) == NO_IOMMU:
                 check.follows("the host's IOMMU is off")
             else:
-                _judge_group(check, path, node, gpu, _others(found, function, gpu.path))
+                members = _group(found, function)
+                _judge_group(check, path, node, gpu, members)
         yield
 
 
-def _others(found: Sequence[Device], function: Device, slot: str) -> list[Device]:
+def _group(found: Sequence[Device], function: Device) -> list[Device]:
+    """Every function of a function's group, whatever its class."""
     group = function.get("iommugroup", NO_IOMMU)
-    return [
+    return [one for one in found if one.get("iommugroup") == group]
+
+
+def _judge_group(check: Check, path: str, node: Node, gpu: Gpu, members: Sequence[Device]) -> None:
+    own = {one.path for one in node.gpus}
+    foreign = [
         one
-        for one in found
-        if one.get("iommugroup") == group
-        and not str(one["id"]).startswith(f"{slot}.")
+        for one in members
+        if str(one["id"]).rpartition(".")[0] not in own
         and str(one.get("class", ""))[:6] not in HARMLESS
     ]
-
-
-def _judge_group(check: Check, path: str, node: Node, gpu: Gpu, others: Sequence[Device]) -> None:
-    own = {one.path for one in node.gpus}
-    foreign = [one for one in others if str(one["id"]).rpartition(".")[0] not in own]
     if not foreign:
-        check.passed("only the card's own functions")
+        names = ", ".join(str(one["id"]) for one in members)
+        check.passed(f"group {gpu.iommu_group}: {names}")
         return
     named = ", ".join(
         f"{one['id']} ({TAKEN.get(str(one.get('class', ''))[:6], one.get('device_name', '?'))})"
@@ -232,13 +234,21 @@ def mappings(check: Check) -> Iterator[None]:
                         path,
                         problem,
                         "The VM that uses it would not start, or start with another card.",
-                        "Let Pulumi correct it, or remove it:"
-                        f" pvesh delete /cluster/mapping/pci/{mapping}",
+                        f"Is the card where the stack says (check `device`)? Then:"
+                        f" pvesh set /cluster/mapping/pci/{mapping} --map {_entry(node.host, gpu)}",
                         answer=found,
                     )
                 else:
                     check.passed("is valid on its host")
             yield
+
+
+def _entry(host: str, gpu: Gpu) -> str:
+    """The mapping's entry as it should be."""
+    return (
+        f"node={host},path={gpu.path},id={gpu.id},subsystem-id={gpu.subsystem_id}"
+        f",iommugroup={gpu.iommu_group}"
+    )
 
 
 def _mapping_problem(found: Mapping[str, Any], host: str, gpu: Gpu) -> str:

@@ -185,7 +185,7 @@ def operator(stack: Stack, state: State) -> Iterator[Finding]:
                 found,
             )
     for one in state.daemon_sets:
-        yield _operand(one, namespace)
+        yield _operand(one, namespace, len(stack.gpu_nodes))
 
 
 def _condition(policy: Mapping[str, Any]) -> str:
@@ -201,7 +201,18 @@ OF_TALOS: Final = {
 """Operands whose work Talos' own image does; on Talos they can only fail."""
 
 
-def _operand(one: Mapping[str, Any], namespace: str) -> Finding:
+EVERYWHERE: Final = frozenset(
+    {
+        "gpu-feature-discovery",
+        "nvidia-dcgm-exporter",
+        "nvidia-device-plugin-daemonset",
+        "nvidia-operator-validator",
+    }
+)
+"""Operands that run on every GPU node; none wanted means that nothing tolerates their taint."""
+
+
+def _operand(one: Mapping[str, Any], namespace: str, gpu_nodes: int) -> Finding:
     name, status = one["metadata"]["name"], one.get("status") or {}
     if (switch := OF_TALOS.get(name)) is not None:
         return OPERANDS.failed(
@@ -215,6 +226,16 @@ def _operand(one: Mapping[str, Any], namespace: str) -> Finding:
             status,
         )
     wanted, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
+    if name in EVERYWHERE and gpu_nodes and not wanted:
+        return OPERANDS.failed(
+            name,
+            f"it wants no pod, and the stack has {gpu_nodes} GPU nodes",
+            "Nothing of the operator runs there: no GPU is offered.",
+            "The nodes have a taint that the operands do not tolerate (gpuTaint in the stack), or"
+            " lack the label nvidia.com/gpu.present: look at node feature discovery.",
+            f"kubectl -n {namespace} get daemonset {name}",
+            status,
+        )
     if ready >= wanted:
         return OPERANDS.passed(name, f"{ready} of {wanted} ready")
     return OPERANDS.failed(

@@ -247,6 +247,19 @@ def test_privileges_that_are_handed_down_count() -> None:
     assert {need.path for need, _ in missing({"/": everything, "/vms": {}})} == {"/vms"}
 
 
+def test_every_function_of_the_group_is_named(served: Served) -> None:
+    found = [one for one in run(served).findings if one.id == "iommu-group"]
+    assert f"{CARD}.0, {CARD}.1" in found[0].cause
+
+
+def test_the_corrected_mapping_is_printed(served: Served) -> None:
+    with served.rack.lock() as world:
+        mapping("0000:05:00")(world)
+    (found,) = [one for one in run(served).failures if one.id == "mapping"]
+    entry = f"node=pve,path={CARD},id=10de:2204,subsystem-id=10de:1467,iommugroup=14"
+    assert f"pvesh set /cluster/mapping/pci/k8s-worker-1-gpu0 --map {entry}" in found.fix
+
+
 def test_it_only_reads(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     import requests
 

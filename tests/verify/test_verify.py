@@ -175,6 +175,14 @@ def operand_down(state: State) -> None:
     state.daemon_sets[0]["status"]["numberReady"] = 1
 
 
+def nowhere(state: State) -> None:
+    state.daemon_sets[0]["status"] = {"desiredNumberScheduled": 0, "numberReady": 0}
+
+
+def mig_manager_nowhere(state: State) -> None:
+    state.daemon_sets.append({"metadata": {"name": "nvidia-mig-manager"}, "status": {}})
+
+
 def driver_on(state: State) -> None:
     state.daemon_sets.append({"metadata": {"name": "nvidia-driver-daemonset"}, "status": {}})
 
@@ -221,6 +229,7 @@ def unbound(state: State) -> None:
         (no_policy, {"operands"}, "operator", "there is none"),
         (policy_not_ready, {"operands"}, "operator", "it is notReady: why"),
         (operand_down, {"operands"}, "operator", "1 of 2 pods"),
+        (nowhere, {"operands"}, "operator", "wants no pod, and the stack has 2 GPU nodes"),
         (driver_on, {"operands"}, "operator", "driver.enabled: true"),
         (no_class, {"runtime-class"}, "runtime-class", "does not exist"),
         (other_handler, {"runtime-class"}, "runtime-class", "its handler is runc"),
@@ -240,6 +249,12 @@ def test_what_is_broken_is_named_with_its_layer(
     assert any(cause in one.cause for one in failed)
     assert f"Broken layer: {layer}" in diagnose(failed).text
     assert all(one.fix and one.consequence and one.evidence for one in failed)
+
+
+def test_an_operand_for_special_cards_may_be_nowhere(stack: Stack) -> None:
+    state = deepcopy(healthy())
+    mig_manager_nowhere(state)
+    assert not [one for one in findings(stack, state) if one.fails]
 
 
 def test_a_rolling_update_of_a_shared_volume_is_fine(stack: Stack) -> None:
