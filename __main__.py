@@ -16,7 +16,7 @@ from components.gpu_operator_release import GpuOperatorRelease, GpuOperatorRelea
 from components.nvidia_runtime_class import NvidiaRuntimeClass, NvidiaRuntimeClassArgs
 from components.providers import kubernetes_provider, machine_providers
 from components.proxmox_gpu_vm import ProxmoxGpuVm, ProxmoxGpuVmArgs
-from components.readiness import Access, gpu_gate
+from components.readiness import Access, class_gate, gpu_gate
 from components.talos_cluster import (
     TalosCluster,
     TalosClusterArgs,
@@ -163,6 +163,7 @@ def operator_to_pod(stack: Stack, base: Foundation) -> None:
             runtime_class=stack.runtime_class,
             made_by_operator=stack.runtime_class.name == operator.runtime_class,
             ready=gpus_ready,
+            unclaimed=class_gate(base.access, stack.runtime_class),
         ),
         after(operator),
     )

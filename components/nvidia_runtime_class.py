@@ -20,6 +20,8 @@ class NvidiaRuntimeClassArgs:
     """The GPU Operator makes the object and writes over it; without one, this component does."""
     ready: pulumi.ResourceHook | None = None
     """Gate that has to be passed before: the operator has made its object then."""
+    unclaimed: pulumi.ResourceHook | None = None
+    """Gate that refuses a class which exists with another handler."""
 
 
 class NvidiaRuntimeClass(pulumi.ComponentResource):
@@ -35,7 +37,8 @@ class NvidiaRuntimeClass(pulumi.ComponentResource):
         self, name: str, args: NvidiaRuntimeClassArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("gpu-passthrough:index:NvidiaRuntimeClass", name, None, opts)
-        gate = pulumi.ResourceHookBinding(before_create=[args.ready]) if args.ready else None
+        gates = [one for one in (args.ready, args.unclaimed) if one is not None]
+        gate = pulumi.ResourceHookBinding(before_create=[*gates]) if gates else None
         kind = RuntimeClassPatch if args.made_by_operator else RuntimeClass
         made = kind(
             f"{name}-runtime-class",

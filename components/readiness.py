@@ -16,7 +16,7 @@ from typing import Any
 import pulumi
 import yaml
 
-from gpu_passthrough.config import Stack
+from gpu_passthrough.config import RuntimeClass, Stack
 
 INTERVAL_S = 1.0
 """Pause between two reads."""
@@ -123,6 +123,45 @@ def gpu_gate(access: Access, stack: Stack) -> pulumi.ResourceHook:
         )
 
     return _hook("gpus-ready", access, wait, read)
+
+
+def class_gate(access: Access, wanted: RuntimeClass) -> pulumi.ResourceHook:
+    """Refuse to claim a RuntimeClass that exists with another handler: that cannot be changed."""
+
+    async def gate(_: pulumi.ResourceHookArgs) -> None:
+        text = await access.kubeconfig.future()
+        api = _client(text or "", access.context)
+        handler = await asyncio.to_thread(_handler, api, wanted.name)
+        if problem := other_handler(wanted, handler):
+            raise NotReady(problem)
+
+    return pulumi.ResourceHook("runtime-class-unclaimed", gate)
+
+
+def other_handler(wanted: RuntimeClass, found: str | None) -> str:
+    """What is wrong with the RuntimeClass that exists; empty where nothing is."""
+    if found in (None, wanted.handler):
+        return ""
+    return (
+        f"RuntimeClass {wanted.name} exists with the handler {found}; the stack says"
+        f" {wanted.handler}.\n"
+        "  Why: a handler cannot be changed in place, and pods of the class would start without the"
+        " driver.\n"
+        f"  Fix: `kubectl delete runtimeclass {wanted.name}` if nothing needs the old one, or give"
+        " runtimeClass another name in the stack file."
+    )
+
+
+def _handler(api: Any, name: str) -> str | None:
+    """Handler of a RuntimeClass; None where there is no such class."""
+    from kubernetes.client import ApiException, NodeV1Api
+
+    try:
+        return str(NodeV1Api(api).read_runtime_class(name, _request_timeout=ANSWER_S).handler)
+    except ApiException as error:
+        if error.status != 404:
+            raise
+        return None
 
 
 def expected_gpus(stack: Stack) -> dict[str, int] | None:

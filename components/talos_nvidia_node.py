@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -82,9 +83,45 @@ class TalosNvidiaNode(pulumi.ComponentResource):
                 reset=args.reset_on_destroy, graceful=False, reboot=args.reset_on_destroy
             ),
             timeouts=machine.TimeoutArgs(create=longest, update=longest, delete=longest),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                hooks=pulumi.ResourceHookBinding(before_update=[no_downgrade(name, args)]),
+            ),
         )
         self.register_outputs({"address": args.machine.address})
+
+
+def no_downgrade(name: str, args: TalosNvidiaNodeArgs) -> pulumi.ResourceHook:
+    """Refuse to go back to an older Talos than the machine was installed with, unless named."""
+
+    def refuse(hook: pulumi.ResourceHookArgs) -> None:
+        installed = installed_version(hook.old_inputs or {})
+        if problem := downgrade_problem(name, installed, args.cluster):
+            raise ValueError(problem)
+
+    return pulumi.ResourceHook(f"{name}-no-downgrade", refuse)
+
+
+def installed_version(inputs: Mapping[str, Any]) -> str | None:
+    """The Talos that a node's configuration installs: the tag of the installer image."""
+    found = re.search(r"-installer/[0-9a-f]+:(v\d+\.\d+\.\d+)", str(inputs))
+    return found[1] if found else None
+
+
+def downgrade_problem(name: str, installed: str | None, cluster: Cluster) -> str:
+    """Why a version is refused; empty where it is not older, or named."""
+    wanted = cluster.talos_version
+    if installed is None or versions.parse(wanted) >= versions.parse(installed):
+        return ""
+    if cluster.downgrade_to == wanted:
+        return ""
+    return (
+        f"{name} was installed with Talos {installed}, and the stack says {wanted}.\n"
+        "  Why: an older Talos may not read what the newer one wrote, and refuses documents that it"
+        " does not know.\n"
+        f"  Fix: keep cluster.talosVersion at {installed}, or name the way back with"
+        f" cluster.downgradeTo: {wanted}."
+    )
 
 
 def documents(name: str, args: TalosNvidiaNodeArgs) -> list[Document]:

@@ -151,6 +151,10 @@ class Cluster(Section):
         default=False, description="Let pods run on control plane nodes, as one-node clusters need."
     )
     image_factory: Url = "https://factory.talos.dev"
+    downgrade_to: TalosVersion | None = Field(
+        default=None,
+        description="Names an older Talos than the nodes were installed with, to go back to it.",
+    )
 
 
 class TalosAccess(Section):

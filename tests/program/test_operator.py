@@ -61,7 +61,8 @@ def test_the_release_has_to_pass_the_gate_when_it_is_made_and_when_it_changes() 
     found = run_program(stack)
     release = found.one("Release").request.hooks
     assert list(release.after_create) == list(release.after_update) == ["gpus-ready"]
-    assert list(found.one("RuntimeClassPatch").request.hooks.before_create) == ["gpus-ready"]
+    runtime_class = found.one("RuntimeClassPatch").request.hooks
+    assert list(runtime_class.before_create) == ["gpus-ready", "runtime-class-unclaimed"]
     provider = found.provider("kubernetes").request.hooks
     assert list(provider.before_create) == list(provider.before_update) == ["kubernetes-ready"]
 
