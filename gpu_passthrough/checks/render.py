@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final, TextIO
 
 from rich.console import Console
+from rich.control import strip_control_codes
 from rich.table import Table
 from rich.text import Text
 
@@ -32,6 +33,11 @@ def details(finding: Finding) -> Iterator[tuple[str, str]]:
         yield "Answer", one.answered
 
 
+def _harmless(text: str) -> str:
+    """Text from a host or pod, without what would steer a terminal."""
+    return strip_control_codes(text).replace("\x1b", "")
+
+
 def _explained(report: Report) -> list[Finding]:
     """What a person may have to act on; what need not be told is in the table already."""
     return [one for one in report.ordered if one.fails or one.status in ("warning", "ignored")]
@@ -53,7 +59,7 @@ def _paragraph(finding: Finding) -> Iterator[str]:
     subject = f" ({finding.subject})" if finding.subject else ""
     yield f"{MARKS[finding.status][0]}: {finding.title}{subject}  [{finding.id}]"
     for name, text in details(finding):
-        first, *rest = text.splitlines() or [""]
+        first, *rest = _harmless(text).splitlines() or [""]
         if first:
             yield f"  {name + ':':8}{first}"
         yield from (f"{'':10}{line}" for line in rest)
@@ -63,10 +69,8 @@ def plain(report: Report) -> str:
     """The report as text without colours or wrapping: one line per finding, then what to do."""
     lines = [f"{report.command} of {report.target}"]
     for one in report.findings:
-        subject = f"  {one.subject}" if one.subject else ""
-        lines.append(
-            f"{MARKS[one.status][0]:15}{one.id:22}{subject or '  -'}  {one.cause}".rstrip()
-        )
+        head = f"{MARKS[one.status][0]:15}{one.id:22}  {one.subject or '-'}"
+        lines.append(f"{head}  {_harmless(one.cause)}".rstrip())
     for one in _explained(report):
         lines += ["", *_paragraph(one)]
     return "\n".join([*lines, "", _ending(report)]) + "\n"
@@ -79,7 +83,9 @@ def _table(report: Report) -> Table:
         table.add_column(column, overflow="fold")
     for one in report.findings:
         mark, style = MARKS[one.status]
-        table.add_row(Text(mark, style=style), one.id, Text(one.subject or "-"), Text(one.cause))
+        table.add_row(
+            Text(mark, style=style), one.id, Text(one.subject or "-"), Text(_harmless(one.cause))
+        )
     return table
 
 
