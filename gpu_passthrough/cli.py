@@ -250,3 +250,32 @@ def verify(
         junit=junit,
     )
     raise typer.Exit(code)
+
+
+@app.command()
+def report(
+    stack: StackName = DEFAULT_STACK,
+    output: Annotated[
+        FilePath | None, typer.Option(help="The page's file; report-STACK.html where left out.")
+    ] = None,
+    findings: Annotated[
+        list[FilePath] | None,
+        typer.Option(help="What `preflight --json` or `verify --json` printed; may be repeated."),
+    ] = None,
+    kubeconfig: Annotated[
+        str,
+        typer.Option(envvar="KUBECONFIG", help="The cluster's kubeconfig file; '' looks at none."),
+    ] = "~/.kube/config",
+) -> None:
+    """Write one HTML page: each GPU's way from the host to a pod. It only reads.
+
+    Exit codes: 0 written, also where a layer is broken or the cluster does not answer; 1 the file
+    cannot be written; 2 wrong use or a configuration that cannot work.
+    """
+    from gpu_passthrough.report.command import run_report
+
+    file = stack_file(stack)
+    name = file.stem.removeprefix("Pulumi.")
+    path = str(FilePath(kubeconfig).expanduser()) if kubeconfig else ""
+    wanted = output or FilePath(f"report-{name}.html")
+    raise typer.Exit(run_report(name, _load(file, False), path, findings or [], wanted))
