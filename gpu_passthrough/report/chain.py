@@ -127,6 +127,14 @@ def _standing(findings: Sequence[Finding]) -> tuple[Standing, str]:
     return "works", ""
 
 
+def _offered_all_the_same(findings: Sequence[Finding]) -> bool:
+    """Only an operand fails, which may be on another node, and this node has what it should."""
+    failed = {one.id for one in findings if one.status == "failed"}
+    return failed == {"operands"} and any(
+        one.id == "allocatable" and one.status == "passed" for one in findings
+    )
+
+
 def _judged(key: str, place: Place, seen: Seen, found: Sequence[Finding]) -> tuple[Standing, str]:
     """How one link stands, and why."""
     standing, note = _standing(found)
@@ -135,6 +143,8 @@ def _judged(key: str, place: Place, seen: Seen, found: Sequence[Finding]) -> tup
         return "outside", "The stack begins above it."
     if key == "app" and seen.state and is_well and not (place.apps or place.pods):
         return "free", "No pod claims it."
+    if standing == "broken" and _offered_all_the_same(found):
+        return "warning", f"{note}; this node offers its GPUs all the same."
     if not found:
         return standing, LOOK.get(key) or seen.problem or "No check speaks about it."
     if key in COMPUTING and standing == "works" and not any(_computes(one) for one in found):

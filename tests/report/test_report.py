@@ -136,6 +136,27 @@ def test_what_breaks_above_follows() -> None:
     assert standings(found[1])["gpu"] == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("allocatable", "labels", "standing"),
+    [
+        ("passed", "passed", "warning"),
+        ("passed", "failed", "broken"),
+        ("failed", "passed", "broken"),
+        (None, "passed", "broken"),
+    ],
+)
+def test_an_operand_that_fails_elsewhere(
+    allocatable: str | None, labels: str, standing: str
+) -> None:
+    found = [
+        finding("operands", "operator", "gpu-feature-discovery", "failed", cause="1 of 2 ready"),
+        finding("labels", "operator", "k8s-worker-2", labels),
+    ]
+    if allocatable:
+        found.append(finding("allocatable", "operator", "k8s-worker-2", allocatable))
+    assert standings(drawn(*found)[1])["gpu"] == standing
+
+
 OWN = Names(
     frozenset({"pve"}),
     frozenset({"w1"}),
