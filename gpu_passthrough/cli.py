@@ -190,6 +190,9 @@ def preflight(
     as_json: AsJson = False,
     junit: Junit = None,
     ignore: Ignore = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Longest wait for one answer of the host, in seconds.")
+    ] = 10.0,
     brief: Annotated[bool, typer.Option(help="Print only what needs attention.")] = False,
 ) -> None:
     """Ask the Proxmox VE host whether the stack can work there. It only reads.
@@ -197,21 +200,60 @@ def preflight(
     Exit codes: 0 everything passed, 1 a check failed, 2 wrong use or a configuration that cannot
     work, 3 the host does not answer.
     """
-    from gpu_passthrough.preflight.command import run_preflight
+    from gpu_passthrough.preflight.command import Output, run_preflight
 
     file = stack_file(stack)
-    loaded = _load(file, as_json)
-    name = file.stem.removeprefix("Pulumi.")
-    code = run_preflight(name, loaded, ignore or [], as_json=as_json, junit=junit, is_brief=brief)
+    code = run_preflight(
+        file.stem.removeprefix("Pulumi."),
+        _load(file, as_json),
+        ignore or [],
+        Output(as_json=as_json, junit=junit, is_brief=brief),
+        folder=file.absolute().parent,
+        timeout_s=timeout,
+    )
     raise typer.Exit(code)
 
 
 @app.command()
-def role() -> None:
-    """Print the commands that make the least-privilege role, user and token on the host."""
-    from gpu_passthrough.preflight.role import commands
+def devices(stack: StackName = DEFAULT_STACK) -> None:
+    """Print the hosts' NVIDIA cards as entries of a stack file. It only reads.
 
-    typer.echo(commands())
+    Of the stack file it needs the section proxmox alone. Exit codes: 0 printed, 1 the host does not
+    tell, 2 wrong use or no way to a host, 3 the host does not answer.
+    """
+    from gpu_passthrough.preflight.command import run_devices
+    from gpu_passthrough.preflight.inventory import site_of
+
+    file = stack_file(stack)
+    try:
+        site = site_of(file)
+    except ConfigurationError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(REFUSED) from None
+    folder = file.absolute().parent
+    raise typer.Exit(run_devices(file.stem.removeprefix("Pulumi."), site, folder))
+
+
+@app.command()
+def role(
+    stack: Annotated[
+        str | None,
+        typer.Argument(
+            help="A token that reaches nothing but this stack's hosts, storages and VMs."
+        ),
+    ] = None,
+) -> None:
+    """Print the commands that make the least-privilege role, user and token on the host."""
+    from gpu_passthrough.preflight.role import commands, narrow_commands
+
+    if stack is None:
+        typer.echo(commands())
+        return
+    loaded = _load(stack_file(stack), False)
+    if loaded.proxmox is None:
+        typer.echo(f"Stack {stack} builds no VMs: it needs no token.", err=True)
+        return
+    typer.echo(narrow_commands(loaded, loaded.proxmox))
 
 
 @app.command()

@@ -42,9 +42,9 @@ UNKNOWN_KEYS = {
 
 MISSING_KEYS = {
     "iommuGroup": "Proxmox compares it at every start of the VM, and only there a wrong mapping"
-    " would be noticed. preflight prints it from the live device.",
+    " would be noticed. `python -m gpu_passthrough devices` prints it from the live device.",
     "subsystemId": "Proxmox compares it at every start of the VM, and only there a wrong mapping"
-    " would be noticed. preflight prints it from the live device.",
+    " would be noticed. `python -m gpu_passthrough devices` prints it from the live device.",
     "storageClass": "Talos has no default StorageClass, so a claim that names none stays Pending"
     " forever. `kubectl get storageclass` lists those that exist.",
     "vmId": "A fixed id lets a VM that was created half be found again instead of made twice.",

@@ -29,6 +29,8 @@ class Finding:
 
     id: str
     """Stable name of the check: what `--ignore` takes."""
+    part: str = ""
+    """Tells findings of one check apart for `--ignore ID:PART`; empty where nobody needs it."""
     title: str
     """What is claimed, as a sentence that is true where the check passed."""
     status: Status
@@ -46,6 +48,11 @@ class Finding:
     """The check may be unable to tell; that alone fails nothing."""
     seconds: float = 0.0
     """How long the check took."""
+
+    @property
+    def name(self) -> str:
+        """The narrowest thing that `--ignore` takes for it."""
+        return f"{self.id}:{self.part}" if self.part else self.id
 
     @property
     def fails(self) -> bool:

@@ -20,6 +20,7 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "id": finding.id,
+        "part": finding.part,
         "title": finding.title,
         "status": finding.status,
         "layer": finding.layer,

@@ -31,7 +31,7 @@ class UnknownCheckError(ValueError):
 
 
 def check_ignored(names: Collection[str], known: Collection[str]) -> frozenset[str]:
-    """The ids that `--ignore` means, in lower case.
+    """The ids that `--ignore` means, in lower case; `ID:PART` is one part of a check.
 
     Raises:
         UnknownCheckError: a name is no check's, with the nearest ones that are.
@@ -41,7 +41,9 @@ def check_ignored(names: Collection[str], known: Collection[str]) -> frozenset[s
         if len(wanted) > 1:
             raise UnknownCheckError(f"--ignore {ALL} cannot be combined with names of checks.")
         return frozenset(known)
-    for name in sorted(wanted - set(known)):
+    for name in sorted(wanted):
+        if name.partition(":")[0] in known:
+            continue
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Checks: {', '.join(sorted(known))}."
         raise UnknownCheckError(f"--ignore {name}: there is no such check. {hint}")
@@ -63,7 +65,9 @@ class Report:
 
     def ignoring(self, ids: Collection[str]) -> Report:
         """The same report; failures of these checks are shown as ignored."""
-        kept = [one.ignored() if one.id in ids else one for one in self.findings]
+        kept = [
+            one.ignored() if {one.id, one.name.lower()} & set(ids) else one for one in self.findings
+        ]
         return replace(self, findings=kept)
 
     def of(self, status: Status) -> list[Finding]:

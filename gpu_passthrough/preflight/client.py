@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import os
+import ssl
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gpu_passthrough.checks.finding import Evidence
 from gpu_passthrough.config import Proxmox
+from gpu_passthrough.preflight.token import VARIABLE as TOKEN
+from gpu_passthrough.preflight.token import TokenError, read_token
 
-TOKEN: Final = "PROXMOX_VE_API_TOKEN"  # noqa: S105 - a variable's name
-TIMEOUT_S: Final = 10
+__all__ = ["TOKEN", "Client", "DeniedError", "TokenError", "UnreachableError"]
+
+TIMEOUT_S: Final = 10.0
+AUTHORITIES: Final = "SSL_CERT_FILE"
+"""Variable with a file of authorities."""
 SHOWN: Final = 300
 """Characters of an answer that are shown as evidence."""
+OK: Final = 200
+UNAUTHORIZED: Final = 401
+BAD_GATEWAY: Final = 502
+"""From here on somebody else says that the one who was asked does not answer."""
+NOT_PROXMOX: Final = "what answers is not the API of Proxmox VE"
 
 
 class UnreachableError(Exception):
     """The API does not answer, or not as Proxmox VE does; the message says how."""
-
-
-class TokenError(Exception):
-    """There is no token, it is malformed, or the API does not know it."""
 
 
 class DeniedError(Exception):
@@ -35,9 +42,11 @@ class DeniedError(Exception):
 
 @dataclass
 class Client:
-    """One endpoint."""
+    """One endpoint. It sends nothing but GET."""
 
     site: Proxmox
+    timeout_s: float = TIMEOUT_S
+    """Longest wait for one answer, in seconds."""
     _answers: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -51,9 +60,23 @@ class Client:
             user=token.user,
             token_name=token.name,
             token_value=token.secret,
-            verify_ssl=not self.site.insecure,
-            timeout=TIMEOUT_S,
+            verify_ssl=False if self.site.insecure else authorities(),
+            timeout=self.timeout_s,
         )
+
+    def connect(self) -> None:
+        """See that Proxmox VE answers.
+
+        Raises:
+            UnreachableError: nothing or something else does.
+            TokenError: the API does not know the token.
+        """
+        try:
+            found = self.get("version")
+        except DeniedError as refusal:
+            raise UnreachableError(f"it answers {refusal}") from None
+        if not (isinstance(found, dict) and "version" in found):
+            raise UnreachableError(NOT_PROXMOX)
 
     def fresh(self, path: str) -> Any:
         """What the API answers now; see `get`."""
@@ -64,9 +87,9 @@ class Client:
         """What the API answers, once asked.
 
         Raises:
-            UnreachableError: nothing or something else than Proxmox VE answers.
+            UnreachableError: nothing answers any more.
             TokenError: the API does not know the token.
-            DeniedError: it refuses this path.
+            DeniedError: it refuses this path, or cannot answer it.
         """
         if path not in self._answers:
             self._answers[path] = self._ask(path)
@@ -83,54 +106,52 @@ class Client:
 
     def _ask(self, path: str) -> Any:
         from proxmoxer import AuthenticationError, ResourceException
-        from requests import RequestException
 
         try:
-            return self._api.get(path)
+            found = self._api.get(path)
         except ResourceException as error:
             words = str(error.content or error.status_message).strip()
-            if error.status_code == 401:
+            if error.status_code == UNAUTHORIZED:
                 return TokenError(f"the API does not accept the token: {words}")
-            if error.status_code >= 500 and error.status_code not in (500, 501):
-                return UnreachableError(f"it answers {error.status_code} {words}")
             return DeniedError(path, error.status_code, words)
         except AuthenticationError as error:
             return TokenError(f"the API does not accept the token: {error}")
-        except RequestException as error:
-            return UnreachableError(_innermost(error))
-        except ValueError:
-            return UnreachableError("what answers is not the API of Proxmox VE: no JSON")
+        except OSError as error:  # those of requests are some, too
+            return UnreachableError(_reason(error))
+        except (AttributeError, LookupError, TypeError, ValueError):  # JSON of somebody else
+            return DeniedError(path, OK, NOT_PROXMOX)
+        if isinstance(found, dict) and isinstance(found.get("errors"), bytes):
+            return DeniedError(path, OK, f"{NOT_PROXMOX}: no JSON")
+        return found
 
 
-@dataclass(frozen=True)
-class Token:
-    """An API token, USER@REALM!NAME=SECRET."""
-
-    user: str
-    name: str
-    secret: str
+def authorities() -> str | bool:
+    """Whom to trust: as the provider's plugin does, and not by the list that requests brings."""
+    system = ssl.get_default_verify_paths()
+    return os.environ.get(AUTHORITIES) or system.cafile or system.capath or True
 
 
-def read_token(site: Proxmox) -> Token:
-    """The token of the configuration, else that of the environment.
+REASONS: Final = (
+    ("Hostname mismatch", "its certificate is for another name"),
+    ("certificate has expired", "its certificate has expired"),
+    ("self-signed certificate", "certificate verify failed: no known authority signed it"),
+    ("self signed certificate", "certificate verify failed: no known authority signed it"),
+    ("certificate verify failed", "certificate verify failed"),
+    ("invalid path", f"the file that {AUTHORITIES} names is not there"),
+    ("WRONG_VERSION_NUMBER", "what listens there does not speak TLS"),
+    ("Name or service not known", "Name or service not known"),
+    ("Failed to resolve", "the host's name cannot be resolved"),
+    ("refused", "refused: nothing listens there"),
+    ("timed out", "timed out"),
+    ("No route to host", "no route to host"),
+    ("unreachable", "the network is unreachable"),
+    ("closed connection", "it closes the connection without an answer"),
+)
+"""What the errors of the connection's libraries hold, and what that means."""
 
-    Raises:
-        TokenError: there is none, or it is not of the form; the secret is never shown.
-    """
-    text = site.api_token.get_secret_value() if site.api_token else os.environ.get(TOKEN, "")
-    if not text:
-        raise TokenError(f"there is no API token: set {TOKEN}, or proxmox.apiToken as a secret")
-    identity, _, secret = text.strip().partition("=")
-    user, _, name = identity.partition("!")
-    if not (secret and name and "@" in user):
-        raise TokenError("the API token is not of the form USER@REALM!TOKENID=SECRET")
-    return Token(user, name, secret)
 
-
-def _innermost(error: BaseException) -> str:
-    """The reason of a failed connection without the classes around it."""
+def _reason(error: BaseException) -> str:
+    """Why a connection fails, without the classes around it and without any header of ours."""
     text = str(error)
-    for mark in ("certificate verify failed", "Name or service not known", "refused", "timed out"):
-        if mark in text:
-            return f"the connection fails: {mark}"
-    return f"the connection fails: {type(error).__name__}"
+    found = next((words for mark, words in REASONS if mark in text), type(error).__name__)
+    return f"the connection fails: {found}"

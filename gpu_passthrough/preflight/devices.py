@@ -73,19 +73,19 @@ def _main_function(found: Sequence[Device], slot: str) -> Device | None:
 
 
 def _absent(found: Sequence[Device], gpu: Gpu) -> tuple[str, str, str]:
-    elsewhere = [str(one["id"]) for one in found if _identity(one) == gpu.id.lower()]
+    elsewhere = [str(one["id"]) for one in found if identity(one) == gpu.id.lower()]
     where = f"; a card with the id {gpu.id} is at {', '.join(elsewhere)}" if elsewhere else ""
     return (
         f"there is no PCI device at {gpu.path}{where}",
         "The mapping would point at nothing, and the VM would not start.",
-        "Correct path, id, subsystemId and iommuGroup from `lspci -nnv` on the host; a card can"
-        " get another address when others are added.",
+        "Correct path, id, subsystemId and iommuGroup: `python -m gpu_passthrough devices` prints"
+        " those of each card. A card can get another address when others are added.",
     )
 
 
 def _differs(function: Device, gpu: Gpu) -> tuple[str, str, str] | None:
     seen = {
-        "id": _identity(function),
+        "id": identity(function),
         "subsystemId": _subsystem(function),
         "iommuGroup": str(function.get("iommugroup", NO_IOMMU)),
     }
@@ -106,11 +106,23 @@ def _differs(function: Device, gpu: Gpu) -> tuple[str, str, str] | None:
     return (
         "; ".join(wrong),
         "Proxmox VE compares a mapping with the live device and refuses the start of the VM.",
-        "Write what is there into the stack file, if it is the card that you mean.",
+        "If it is the card that you mean, write what is there into the stack file:\n"
+        + "\n".join(f"{key}: {text}" for key, text in entry(function).items()),
     )
 
 
-def _identity(function: Device) -> str:
+def entry(function: Device) -> dict[str, str]:
+    """What a stack file says of the device whose first function this is, as YAML's scalars."""
+    return {
+        "path": f'"{str(function["id"]).rpartition(".")[0]}"',
+        "id": f'"{identity(function)}"',
+        "subsystemId": f'"{_subsystem(function)}"',
+        "iommuGroup": str(function.get("iommugroup", NO_IOMMU)),
+    }
+
+
+def identity(function: Device) -> str:
+    """vendor:device, as lspci writes it."""
     return f"{_hex(function.get('vendor'))}:{_hex(function.get('device'))}"
 
 
@@ -127,7 +139,8 @@ def _hex(text: object) -> str:
 def groups(check: Check) -> Iterator[None]:
     """Nothing that host or others need is in a card's IOMMU group."""
     for name, node, gpu in check.cards:
-        with check.about(f"{name}: IOMMU group of {gpu.path} on {node.host}"):
+        subject = f"{name}: IOMMU group of {gpu.path} on {node.host}"
+        with check.about(subject, part=f"{node.host}/{gpu.iommu_group}"):
             path = f"nodes/{node.host}/hardware/pci?pci-class-blacklist="
             found = devices(check, node.host)
             function = _main_function(found, gpu.path)
@@ -165,10 +178,11 @@ def _judge_group(check: Check, path: str, node: Node, gpu: Gpu, members: Sequenc
     )
     check.fail(
         path,
-        f"the group also holds {named}",
+        f"the group {gpu.iommu_group} also holds {named}",
         "A group goes to a VM as a whole: the host and other VMs lose these when this VM starts.",
-        "Put the card into another slot, or accept the loss with --ignore iommu-group. The ACS"
-        " override patch splits the group on paper only.",
+        "Put the card into another slot, or accept the loss of this group by its name:"
+        f" --ignore iommu-group:{node.host}/{gpu.iommu_group}. The ACS override patch splits the"
+        " group on paper only.",
         answer=foreign,
     )
 
@@ -259,6 +273,12 @@ def _mapping_problem(found: Mapping[str, Any], host: str, gpu: Gpu) -> str:
     errors = [one for one in found.get("checks") or () if one.get("severity") == "error"]
     if errors:
         return str(errors[0].get("message", "it does not agree with the device"))
-    if not any(line.get("path") == gpu.path for line in here):
-        return f"it points at {here[0].get('path')}, not at {gpu.path}"
+    others = sorted({str(line.get("path")) for line in here} - {gpu.path})
+    if others and len(here) == len(others):
+        return f"it points at {', '.join(others)}, not at {gpu.path}"
+    if others:
+        return (
+            f"besides {gpu.path} it also stands for {', '.join(others)}: Proxmox VE takes whichever"
+            " of them is free"
+        )
     return ""

@@ -12,6 +12,9 @@ from gpu_passthrough.checks.finding import Finding, Layer, Status
 from gpu_passthrough.config import Gpu, Node, Proxmox, Stack
 from gpu_passthrough.preflight.client import Client, DeniedError
 
+NOT_UNDERSTOOD = (AttributeError, LookupError, TypeError, ValueError)
+"""What an answer of another shape than Proxmox VE's leads to."""
+
 
 @dataclass
 class Check:
@@ -25,6 +28,7 @@ class Check:
     site: Proxmox
     findings: list[Finding] = field(default_factory=list)
     _subject: str = ""
+    _part: str = ""
     _best_effort: bool = False
     _since: float = 0.0
 
@@ -33,9 +37,9 @@ class Check:
         return self.client.get(path)
 
     @contextmanager
-    def about(self, subject: str, *, best_effort: bool = False) -> Iterator[None]:
-        """Check one subject."""
-        self._subject, self._best_effort = subject, best_effort
+    def about(self, subject: str, *, part: str = "", best_effort: bool = False) -> Iterator[None]:
+        """Check one subject; `part` is what tells it apart for who ignores it."""
+        self._subject, self._part, self._best_effort = subject, part, best_effort
         self._since = time.monotonic()
         try:
             yield
@@ -46,7 +50,7 @@ class Check:
                 fix="Give the token what it lacks; the check `permissions` names it.",
                 path=refusal.path,
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except NOT_UNDERSTOOD as error:
             self._add("could-not-tell", f"the API's answer is not understood: {error!r}")
 
     def passed(self, found: str) -> None:
@@ -84,6 +88,7 @@ class Check:
         self.findings.append(
             Finding(
                 id=self.id,
+                part=self._part,
                 title=self.title,
                 status=status,
                 layer=self.layer,

@@ -6,11 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpu_passthrough.config import Node
+from gpu_passthrough.preflight.client import DeniedError
 from gpu_passthrough.preflight.findings import Check
 
 IMAGE_BYTES: Final = 4 << 30
 """Room for a boot image; the qcow2 of Talos with the NVIDIA extensions is below this."""
 GIB: Final = 1 << 30
+TAKEN: Final = 400
+"""What Proxmox VE answers to who asks for an id that is taken."""
+HOST_MIB: Final = 2048
+"""Memory for the host itself, as Proxmox VE's system requirements have it."""
+BRIDGES: Final = ("bridge", "OVSBridge", "vnet")
+"""Kinds of networks that a VM's network card can be on; `vnet` is one of SDN."""
 
 
 def storages(check: Check) -> Iterator[None]:
@@ -96,7 +103,8 @@ def memory(check: Check) -> Iterator[None]:
                 if vm.get("status") == "running" and not check.is_ours(vm)
             ]
             others = sum(int(vm.get("maxmem", 0)) for vm in running) >> 20
-            if own + others > total:
+            left = total - own - others
+            if left < 0:
                 check.fail(
                     path,
                     f"the stack's VMs need {own} MiB, other running VMs have {others} MiB, and the"
@@ -105,6 +113,13 @@ def memory(check: Check) -> Iterator[None]:
                     " fails, or the host kills something.",
                     "Lower memoryMib, stop other VMs, or add memory.",
                     answer=f"total {total} MiB",
+                )
+            elif left < HOST_MIB:
+                check.warn(
+                    path,
+                    f"{left} MiB are left for the host itself, less than {HOST_MIB}",
+                    "Proxmox VE needs about so much, and ZFS more: under pressure it kills VMs.",
+                    "Lower memoryMib.",
                 )
             else:
                 check.passed(f"{own} MiB asked, {total - others} of {total} MiB not promised")
@@ -137,8 +152,8 @@ def vm_ids(check: Check) -> Iterator[None]:
         with check.about(f"{name}: VM {node.vm_id}"):
             found = listed.get(node.vm_id)
             if found is None:
-                check.passed("the id is free")
-            elif found.get("name") == name and found.get("node") == node.host:
+                _free(check, name, node)
+            elif _is_own(found, name, node):
                 check.passed("is the stack's own")
             else:
                 check.fail(
@@ -152,24 +167,48 @@ def vm_ids(check: Check) -> Iterator[None]:
         yield
 
 
+def _is_own(found: Mapping[str, Any], name: str, node: Node) -> bool:
+    """Id, name and host agree, and it is no container: those share the ids."""
+    seen = (found.get("name"), found.get("node"), found.get("type", "qemu"))
+    return seen == (name, node.host, "qemu")
+
+
+def _free(check: Check, name: str, node: Node) -> None:
+    """Proxmox VE itself says whether an id is free, also of VMs that the token may not see."""
+    path = f"cluster/nextid?vmid={node.vm_id}"
+    try:
+        check.ask(path)
+    except DeniedError as refusal:
+        if refusal.status != TAKEN:
+            raise
+        check.fail(
+            path,
+            f"VM {node.vm_id} exists, and the token may not see what it is",
+            "The creation is refused, and nothing above this machine is built.",
+            f"Give {name} another vmId.",
+        )
+    else:
+        check.passed("the id is free")
+
+
 def bridges(check: Check) -> Iterator[None]:
     """The bridge exists on every host."""
     network = check.site.network
     for host in check.hosts:
         with check.about(f"bridge {network.bridge} on {host}"):
-            path = f"nodes/{host}/network"
-            found = {one["iface"]: one for one in check.ask(path)}
+            path = f"nodes/{host}/network?type=any_bridge"
+            found = {one["iface"]: one for one in check.ask(path) if one.get("type") in BRIDGES}
             bridge = found.get(network.bridge)
-            if bridge is None or bridge.get("type") not in ("bridge", "OVSBridge"):
-                kinds = ("bridge", "OVSBridge")
-                names = sorted(n for n, one in found.items() if one.get("type") in kinds)
+            if bridge is None:
+                names = sorted(found)
                 check.fail(
                     path,
                     f"there is no such bridge; there are {', '.join(names) or 'none'}",
                     "The VM would not start.",
-                    "Name another one in proxmox.network.bridge, or make it on the host.",
+                    "Name another one in proxmox.network.bridge, make it on the host, or give the"
+                    " token SDN.Use on it: without, it is not listed.",
                 )
-            elif network.vlan and not bridge.get("bridge_vlan_aware"):
+            elif network.vlan and bridge["type"] == "bridge" and not _is_vlan_aware(bridge):
                 check.warn(
                     path,
                     f"it is not VLAN aware, and the VMs' network cards ask for VLAN {network.vlan}",
@@ -180,6 +219,10 @@ def bridges(check: Check) -> Iterator[None]:
             else:
                 check.passed("is there")
         yield
+
+
+def _is_vlan_aware(bridge: Mapping[str, Any]) -> bool:
+    return str(bridge.get("bridge_vlan_aware", 0)) == "1"
 
 
 def addresses(check: Check) -> Iterator[None]:

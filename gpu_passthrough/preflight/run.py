@@ -4,54 +4,73 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from gpu_passthrough.checks.finding import Finding
 from gpu_passthrough.checks.report import Report
 from gpu_passthrough.config import Proxmox, Stack
 from gpu_passthrough.preflight.client import (
+    TIMEOUT_S,
     Client,
     DeniedError,
     TokenError,
     UnreachableError,
 )
-from gpu_passthrough.preflight.findings import Check
+from gpu_passthrough.preflight.findings import NOT_UNDERSTOOD, Check
 from gpu_passthrough.preflight.registry import CHECKS
 from gpu_passthrough.preflight.role import commands
+from gpu_passthrough.preflight.token import revealed
 
 COMMAND: Final = "preflight"
 
 
 def preflight(
-    name: str, stack: Stack, site: Proxmox, say: Callable[[str], None] = lambda _: None
+    name: str,
+    stack: Stack,
+    site: Proxmox,
+    say: Callable[[str], None] = lambda _: None,
+    *,
+    folder: Path = Path(),
+    timeout_s: float = TIMEOUT_S,
 ) -> Report:
-    """Ask the host about everything that the stack needs. Nothing is changed there."""
+    """Ask the host about everything that the stack needs. Nothing is changed there.
+
+    Args:
+        name: the stack's.
+        stack: what is to be built.
+        site: its way to Proxmox VE.
+        say: hears what is being asked.
+        folder: where the stack file is, for Pulumi to decrypt a token in it.
+        timeout_s: longest wait for one answer, in seconds.
+    """
     begin = time.monotonic()
-    target = f"stack {name} on {site.endpoint}"
     findings: list[Finding] = []
+    unreachable = False
     try:
-        client = Client(site)
+        say(f"asking {site.endpoint}")
+        client = Client(revealed(site, name, folder), timeout_s)
+        client.connect()
         for id_, entry in CHECKS.items():
             say(f"{id_}: {entry.title}")
-            check = Check(id_, entry.title, entry.layer, client, stack, site, findings)
-            _work(check, id_)
+            _work(Check(id_, entry.title, entry.layer, client, stack, site, findings))
     except UnreachableError as error:
-        findings = [_no_answer(site, str(error))]
-        seconds = time.monotonic() - begin
-        return Report(COMMAND, target, findings, seconds, unreachable=True)
+        findings.append(_no_answer(site, str(error)))
+        unreachable = True
     except TokenError as error:
-        findings = [_no_token(str(error))]
-    return Report(COMMAND, target, findings, time.monotonic() - begin)
+        findings.append(_no_token(str(error)))
+    target = f"stack {name} on {site.endpoint}"
+    return Report(COMMAND, target, findings, time.monotonic() - begin, unreachable=unreachable)
 
 
-def _work(check: Check, id_: str) -> None:
-    """Run one check to its end; a refusal before its first subject is a finding of its own."""
+def _work(check: Check) -> None:
+    """Run one check to its end; what goes wrong outside its subjects is a finding of its own."""
     try:
-        for _ in CHECKS[id_].work(check):
+        for _ in CHECKS[check.id].work(check):
             pass
-    except DeniedError as refusal:
+    except (DeniedError, *NOT_UNDERSTOOD) as error:
         with check.about(check.site.endpoint):
-            raise refusal
+            raise error
 
 
 def _no_answer(site: Proxmox, why: str) -> Finding:
@@ -62,10 +81,10 @@ def _no_answer(site: Proxmox, why: str) -> Finding:
         layer="api",
         subject=site.endpoint,
         cause=why,
-        consequence="Nothing about the host can be told, and nothing can be created there.",
-        fix="See that the host is up and the endpoint right. A certificate that no known authority"
-        " signed is accepted with proxmox.insecure: true; safer is to add its authority to"
-        " REQUESTS_CA_BUNDLE.",
+        consequence="Nothing more about the host can be told, and nothing can be created there.",
+        fix="See that the host is up and the endpoint right. A certificate that the host signed"
+        " itself is known after: export SSL_CERT_FILE=pve-root-ca.pem, with the host's file"
+        " /etc/pve/pve-root-ca.pem. With proxmox.insecure: true any certificate is accepted.",
     )
 
 

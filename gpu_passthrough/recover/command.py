@@ -8,6 +8,7 @@ import typer
 
 from gpu_passthrough.config import Stack
 from gpu_passthrough.preflight.client import DeniedError, TokenError, UnreachableError
+from gpu_passthrough.preflight.token import revealed
 from gpu_passthrough.recover.engine import Engine, EngineError
 from gpu_passthrough.recover.host import host_of
 from gpu_passthrough.recover.settle import recover
@@ -16,8 +17,9 @@ from gpu_passthrough.recover.settle import recover
 def settle_stack(name: str, stack: Stack, folder: Path) -> bool:
     """Settle a stack and say what was done; whether the next update can go on."""
     try:
+        site = stack.proxmox and revealed(stack.proxmox, name, folder)
         outcome = recover(
-            Engine(name, folder), host_of(stack.proxmox), lambda text: typer.echo(text, err=True)
+            Engine(name, folder), host_of(site), lambda text: typer.echo(text, err=True)
         )
     except EngineError as error:
         typer.echo(f"Nothing was settled. Pulumi says:\n{error}", err=True)
