@@ -328,7 +328,7 @@ def test_w26_a_mapping_needs_group_and_subsystem(key: str) -> None:
     del card[key]
     problem = the_problem(changed({"nodes": {"k8s-worker-1": {"gpus": [card]}}}))
     assert problem.rule == "missing-key"
-    assert "preflight" in problem.why
+    assert "python -m gpu_passthrough devices" in problem.why
 
 
 @pytest.mark.parametrize(
