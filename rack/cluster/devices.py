@@ -20,7 +20,7 @@ class Devices:
 
     def __init__(self, checkpoint: Path) -> None:
         self._checkpoint = checkpoint
-        self._pods = _read(checkpoint)
+        self._pods = read_allocations(checkpoint)
 
     def of(self, pod: Mapping[str, Any], gpus: Collection[str], replicas: int) -> Allocation:
         """What a pod has; it is allocated at first sight.
@@ -69,7 +69,8 @@ def allocate(claims: Mapping[str, int], free: Mapping[str, int]) -> Allocation:
     return found
 
 
-def _read(checkpoint: Path) -> dict[str, Allocation]:
+def read_allocations(checkpoint: Path) -> dict[str, Allocation]:
+    """What a checkpoint file says, by the pod's uid; nothing where there is none."""
     try:
         found = json.loads(checkpoint.read_text())
     except (FileNotFoundError, ValueError):

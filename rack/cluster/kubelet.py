@@ -13,6 +13,7 @@ from rack.cluster import volumes
 from rack.cluster.api import Api, ApiError, Object
 from rack.cluster.commands import Commands
 from rack.cluster.devices import Devices
+from rack.cluster.listeners import CHECKPOINT
 from rack.cluster.members import members
 from rack.cluster.pod_sync import PodSync
 from rack.cluster.streaming.server import KubeletServer
@@ -28,7 +29,6 @@ SETTLE_S: Final = 0.02
 """What comes together is looked at together."""
 AGAIN_S: Final = 1.0
 """Pause after a pod whose status could not be written."""
-CHECKPOINT: Final = "devices.json"
 
 
 class Kubelet:

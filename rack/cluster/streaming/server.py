@@ -1,4 +1,4 @@
-"""Every kubelet's HTTPS port: exec and logs, for the API server only.
+"""Every kubelet's HTTPS port: exec, logs and port-forward, for the API server only.
 
 All nodes share the port: the pod says which node is meant. Commands are the rack's own programs
 (see session.py).
@@ -17,9 +17,9 @@ from typing import Final
 
 from urllib3.exceptions import HTTPError
 
-from rack.cluster import podlogs
+from rack.cluster import listeners, podlogs
 from rack.cluster.api import Api, ApiError, Object
-from rack.cluster.streaming import logs, request, session
+from rack.cluster.streaming import forward, logs, request, session
 from rack.cluster.streaming.channels import PROTOCOL
 from rack.cluster.streaming.connection import Connection
 from rack.cluster.streaming.request import Request
@@ -115,6 +115,10 @@ class KubeletServer:
             case ("exec", namespace, name, uid, container):
                 pod = self._pod(namespace, name, uid)
                 self._exec(found, pod, container, connection)
+            case ("portForward", namespace, name):
+                self._forward(found, self._pod(namespace, name), connection)
+            case ("portForward", namespace, name, uid):
+                self._forward(found, self._pod(namespace, name, uid), connection)
             case _:
                 text = f"simulated rack: kubelets do not serve /{'/'.join(found.path)}"
                 raise UnavailableError("404 Not Found", text)
@@ -178,6 +182,25 @@ class KubeletServer:
         channels.close()
         connection.finish(HANDSHAKE_S)
 
+    def _forward(self, found: Request, pod: Object, connection: Connection) -> None:
+        """Connect a client to ports of a pod.
+
+        Nothing listens in a pod whose containers do not run: not yet, or not any more.
+        """
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+        def find(port: int) -> listeners.Listener | None:
+            try:
+                now = self._pod(namespace, name, pod["metadata"]["uid"])
+            except UnavailableError:
+                return None
+            if "running" not in _state(now, now["spec"]["containers"][0]["name"]):
+                return None
+            return listeners.listener(self._settings, now["metadata"]["uid"], port)
+
+        _upgrade_forward(found, find, connection).run()
+        connection.finish(HANDSHAKE_S)
+
 
 def _context(settings: Settings) -> ssl.SSLContext:
     folder = settings.kubernetes_home / "pki"
@@ -191,20 +214,46 @@ def _context(settings: Settings) -> ssl.SSLContext:
 def _upgrade(
     found: Request, command: session.Command, connection: Connection
 ) -> SpdyChannels | WebSocketChannels:
-    kind = found.headers.get("upgrade", [""])[0]
-    if kind.lower() == "websocket" and PROTOCOL in found.offers("sec-websocket-protocol"):
-        key = found.headers.get("sec-websocket-key", [""])[0]
-        answer = {"Sec-WebSocket-Accept": accept(key), "Sec-WebSocket-Protocol": PROTOCOL}
-        request.switch(connection, {"Upgrade": "websocket", **answer})
+    carrier = _switch(found, connection, PROTOCOL)
+    if carrier == "websocket":
         return WebSocketChannels(connection)
-    if kind == SPDY and PROTOCOL in found.offers("x-stream-protocol-version"):
-        request.switch(connection, {"Upgrade": SPDY, "X-Stream-Protocol-Version": PROTOCOL})
+    if carrier == SPDY:
         channels = SpdyChannels(connection)
         asked = [found.flag(name) for name in ("input", "output")]
         asked.append(command.is_terminal or found.flag("error"))  # a terminal has its size there
         channels.open(1 + sum(asked))
         return channels
-    raise UnavailableError(
+    raise _not_upgraded()
+
+
+def _upgrade_forward(
+    found: Request, find: forward.Find, connection: Connection
+) -> forward.SpdyForward | forward.WebSocketForward:
+    carrier = _switch(found, connection, forward.PROTOCOL)
+    if carrier == "websocket":
+        ports = [int(port) for port in found.query.get("port", []) if port.isdecimal()]
+        return forward.WebSocketForward(connection, ports, find)
+    if carrier == SPDY:
+        return forward.SpdyForward(connection, find)
+    raise _not_upgraded()
+
+
+def _switch(found: Request, connection: Connection, spdy_version: str) -> str:
+    """Agree on a carrier and say so to the client; empty where it offers none that is known."""
+    kind = found.headers.get("upgrade", [""])[0]
+    if kind.lower() == "websocket" and PROTOCOL in found.offers("sec-websocket-protocol"):
+        key = found.headers.get("sec-websocket-key", [""])[0]
+        answer = {"Sec-WebSocket-Accept": accept(key), "Sec-WebSocket-Protocol": PROTOCOL}
+        request.switch(connection, {"Upgrade": "websocket", **answer})
+        return "websocket"
+    if kind == SPDY and spdy_version in found.offers("x-stream-protocol-version"):
+        request.switch(connection, {"Upgrade": SPDY, "X-Stream-Protocol-Version": spdy_version})
+        return SPDY
+    return ""
+
+
+def _not_upgraded() -> UnavailableError:
+    return UnavailableError(
         "400 Bad Request", f"unable to upgrade: only {SPDY} and WebSocket are known"
     )
 

@@ -76,69 +76,62 @@ def _texts(data: bytes) -> Iterator[str]:
         data = data[4 + size :]
 
 
-def _ignore(name: Name, data: bytes, *, is_last: bool) -> None:
-    """Nothing is sent before every stream is open."""
-
-
-class SpdyChannels:
-    """The server's side of one connection."""
+class Spdy:
+    """The server's side of one connection: streams by number. Subclasses say what they carry."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._file = connection.file
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
-        self._names: dict[int, Name] = {}
 
-    def open(self, count: int) -> None:
-        """Wait until the client has opened that many channels.
+    def opened(self, number: int, headers: Headers) -> None:
+        """The client has opened a stream."""
+
+    def taken(self, number: int, data: bytes, *, is_last: bool) -> None:
+        """Data of a stream has come in; the last may be empty."""
+
+    def dropped(self, number: int) -> None:
+        """The client wants nothing more of a stream."""
+
+    def take(self) -> bool:
+        """Wait for one frame and handle it; False where the client has gone."""
+        frame = self._next()
+        if frame is None:
+            return False
+        head, flags, body = frame
+        if head & _CONTROL:
+            self._control(head & 0xFFFF, body)
+        else:
+            self.taken(head & _NUMBER, body, is_last=bool(flags & _FIN))
+        return True
+
+    def send(self, number: int, data: bytes, *, is_last: bool = False) -> None:
+        """Send data of a stream.
 
         Raises:
-            OSError: it went away, or speaks something else.
+            OSError: the client is gone.
         """
-        while len(self._names) < count:
-            frame = self._next()
-            if frame is None:
-                raise ConnectionError("the client went away before it opened its streams")
-            self._take(frame, _ignore)
-
-    def read(self, take: Input) -> None:
-        """Hand over what comes in."""
-        while (frame := self._next()) is not None:
-            self._take(frame, take)
-
-    def write(self, name: Name, data: bytes, *, is_last: bool = False) -> None:
-        """Send data of a channel; a channel that the client did not open takes nothing."""
-        number = next((one for one, known in self._names.items() if known == name), None)
-        if number is None:
-            return
         parts = [data[at : at + _PART] for at in range(0, len(data), _PART)] or [b""]
         for index, part in enumerate(parts):
             flags = _FIN if is_last and index == len(parts) - 1 else 0
             self._send(number, flags, part)
 
-    def close(self) -> None:
-        """Say that nothing follows, and end the connection."""
-        self._send_control(_GOAWAY, struct.pack(">II", max(self._names, default=0), 0))
-
-    def _take(self, frame: Frame, take: Input) -> None:
-        head, flags, body = frame
-        if head & _CONTROL:
-            self._control(head & 0xFFFF, body)
-        elif (name := self._names.get(head & _NUMBER)) is not None:
-            take(name, body, is_last=bool(flags & _FIN))
+    def close(self, last: int = 0) -> None:
+        """Say that nothing follows, and end the connection; `last` is the last stream served."""
+        self._send_control(_GOAWAY, struct.pack(">II", last, 0))
 
     def _control(self, kind: int, body: bytes) -> None:
         if kind == _SYN_STREAM:
-            (number,) = struct.unpack(">I", body[:4])
+            number = struct.unpack(">I", body[:4])[0] & _NUMBER
             headers = unpack(self._inflate.decompress(body[10:]))
-            self._names[number & _NUMBER] = cast("Name", headers["streamtype"])
             reply = self._deflate.compress(pack({})) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
-            self._send_control(_SYN_REPLY, struct.pack(">I", number & _NUMBER) + reply)
+            self._send_control(_SYN_REPLY, struct.pack(">I", number) + reply)
+            self.opened(number, headers)
         elif kind == _PING:
             self._send_control(_PING, body)
         elif kind == _RST_STREAM:
-            self._names.pop(struct.unpack(">I", body[:4])[0] & _NUMBER, None)
+            self.dropped(struct.unpack(">I", body[:4])[0] & _NUMBER)
 
     def _next(self) -> Frame | None:
         """The next frame; None where there is none."""
@@ -157,3 +150,51 @@ class SpdyChannels:
 
     def _send(self, head: int, flags: int, body: bytes) -> None:
         self._connection.send(struct.pack(">II", head, flags << 24 | len(body)) + body)
+
+
+class SpdyChannels(Spdy):
+    """The streams of one exec."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._names: dict[int, Name] = {}
+        self._input: Input | None = None
+
+    def open(self, count: int) -> None:
+        """Wait until the client has opened that many channels.
+
+        Raises:
+            OSError: it went away, or speaks something else.
+        """
+        while len(self._names) < count:
+            if not self.take():
+                raise ConnectionError("the client went away before it opened its streams")
+
+    def read(self, take: Input) -> None:
+        """Hand over what comes in."""
+        self._input = take
+        while self.take():
+            pass
+
+    def write(self, name: Name, data: bytes, *, is_last: bool = False) -> None:
+        """Send data of a channel; a channel that the client did not open takes nothing."""
+        number = next((one for one, known in self._names.items() if known == name), None)
+        if number is not None:
+            self.send(number, data, is_last=is_last)
+
+    def close(self, last: int = 0) -> None:
+        """Say that nothing follows, and end the connection."""
+        super().close(max(self._names, default=last))
+
+    def opened(self, number: int, headers: Headers) -> None:
+        """A channel by the name in its headers."""
+        self._names[number] = cast("Name", headers["streamtype"])
+
+    def taken(self, number: int, data: bytes, *, is_last: bool) -> None:
+        """Hand input over; nothing is sent before every channel is open."""
+        if self._input is not None and (name := self._names.get(number)) is not None:
+            self._input(name, data, is_last=is_last)
+
+    def dropped(self, number: int) -> None:
+        """Forget a channel."""
+        self._names.pop(number, None)

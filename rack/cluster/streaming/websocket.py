@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 from rack.cluster.streaming.channels import Input, Name
@@ -29,15 +30,15 @@ def accept(key: str) -> str:
     return base64.b64encode(digest).decode()
 
 
-class WebSocketChannels:
-    """The server's side of one connection."""
+class WebSocket:
+    """The server's side of one connection: binary messages."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._file = connection.file
 
-    def read(self, take: Input) -> None:
-        """Hand over what comes in."""
+    def messages(self) -> Iterator[bytes]:
+        """What comes in, until the client has gone."""
         message = b""
         while (frame := self._next()) is not None:
             kind, is_final, body = frame
@@ -49,14 +50,16 @@ class WebSocketChannels:
                 continue
             message += body
             if is_final:
-                if message and message[0] < len(_NAMES):
-                    take(_NAMES[message[0]], message[1:], is_last=False)
+                yield message
                 message = b""
 
-    def write(self, name: Name, data: bytes, *, is_last: bool = False) -> None:
-        """Send data of a channel."""
-        if data:
-            self._send(_BINARY, bytes([_NAMES.index(name)]) + data)
+    def send(self, message: bytes) -> None:
+        """Send a message.
+
+        Raises:
+            OSError: the client is gone.
+        """
+        self._send(_BINARY, message)
 
     def close(self) -> None:
         """Say that nothing follows."""
@@ -92,3 +95,18 @@ class WebSocketChannels:
         else:
             head = struct.pack(">BBQ", _FINAL | kind, 127, size)
         self._connection.send(head + body)
+
+
+class WebSocketChannels(WebSocket):
+    """The channels of one exec."""
+
+    def read(self, take: Input) -> None:
+        """Hand over what comes in."""
+        for message in self.messages():
+            if message and message[0] < len(_NAMES):
+                take(_NAMES[message[0]], message[1:], is_last=False)
+
+    def write(self, name: Name, data: bytes, *, is_last: bool = False) -> None:
+        """Send data of a channel."""
+        if data:
+            self.send(bytes([_NAMES.index(name)]) + data)
