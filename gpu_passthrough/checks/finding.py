@@ -46,6 +46,8 @@ class Finding:
     """What to do, with the command where there is one."""
     best_effort: bool = False
     """The check may be unable to tell; that alone fails nothing."""
+    ignorable: bool = True
+    """False where nothing else could be checked: ignored, it would let everything pass."""
     seconds: float = 0.0
     """How long the check took."""
 
@@ -62,4 +64,4 @@ class Finding:
 
     def ignored(self) -> Finding:
         """The same finding, printed but no longer failing; what does not fail stays as it is."""
-        return replace(self, status="ignored") if self.fails else self
+        return replace(self, status="ignored") if self.fails and self.ignorable else self

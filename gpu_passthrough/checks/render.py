@@ -50,7 +50,7 @@ def brief(report: Report) -> str:
 
 
 def _ending(report: Report) -> str:
-    ids = list(dict.fromkeys(one.name for one in report.failures))
+    ids = list(dict.fromkeys(one.name for one in report.failures if one.ignorable))
     hint = f"\nTo go on all the same: {' '.join(f'--ignore {one}' for one in ids)}" if ids else ""
     return f"{report.summary}, in {report.seconds:.1f} s.{hint}"
 

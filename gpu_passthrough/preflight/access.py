@@ -30,6 +30,14 @@ def version(check: Check) -> Iterator[None]:
     yield
 
 
+def token(check: Check) -> Iterator[None]:
+    """The API accepts the token: it answers nothing without one, not even its version."""
+    with check.about("the API token"):
+        check.ask("version")
+        check.passed("is accepted")
+    yield
+
+
 def permissions(check: Check) -> Iterator[None]:
     """The token may do everything that the program does."""
     with check.about("the API token"):

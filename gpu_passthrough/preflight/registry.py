@@ -24,6 +24,7 @@ class Entry:
 
 CHECKS: Final[dict[str, Entry]] = {
     "version": Entry("The API is a Proxmox VE that has what is needed", "api", access.version),
+    "token": Entry("The API accepts the token", "api", access.token),
     "permissions": Entry("The token may do what the program does", "api", access.permissions),
     "host": Entry("The host exists and is online", "host", access.hosts),
     "iommu": Entry("The host's IOMMU is on", "host", devices.iommu),

@@ -58,7 +58,7 @@ def preflight(
         findings.append(_no_answer(site, str(error)))
         unreachable = True
     except TokenError as error:
-        findings.append(_no_token(str(error)))
+        findings.append(_no_token(error))
     target = f"stack {name} on {site.endpoint}"
     return Report(COMMAND, target, findings, time.monotonic() - begin, unreachable=unreachable)
 
@@ -88,14 +88,16 @@ def _no_answer(site: Proxmox, why: str) -> Finding:
     )
 
 
-def _no_token(why: str) -> Finding:
+def _no_token(error: TokenError) -> Finding:
+    make = f"Make one as root on a host, and put it into the environment:\n{commands()}"
     return Finding(
-        id="permissions",
-        title=CHECKS["permissions"].title,
+        id="token",
+        title=CHECKS["token"].title,
         status="failed",
         layer="api",
         subject="the API token",
-        cause=why,
+        cause=str(error),
         consequence="Nothing on the host can be read or created.",
-        fix=f"Make one as root on a host, and put it into the environment:\n{commands()}",
+        fix=error.fix or make,
+        ignorable=False,
     )

@@ -19,7 +19,14 @@ KEY: Final = f"{NAMESPACE}:proxmox.apiToken"
 
 
 class TokenError(Exception):
-    """There is no token, it is malformed, or the API does not know it."""
+    """There is no token, it is malformed, or the API does not know it.
+
+    fix: what to do; empty where only a new token helps.
+    """
+
+    def __init__(self, message: str, fix: str = "") -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 @dataclass(frozen=True)
@@ -67,5 +74,6 @@ def revealed(site: Proxmox, stack: str, folder: Path) -> Proxmox:
     except EngineError as error:
         words = str(error).splitlines() or ["no reason"]
         text = f"the stack's API token is encrypted, and Pulumi cannot decrypt it: {words[0]}"
-        raise TokenError(text) from None
+        command = f"pulumi config get --stack {stack} --path {KEY}"
+        raise TokenError(text, f"See that this works; it shows the secret: {command}") from None
     return site.model_copy(update={"api_token": SecretStr(found.strip())})

@@ -171,7 +171,13 @@ def test_a_host_that_goes_away_in_between_keeps_what_was_found(
     monkeypatch.setattr(requests.Session, "request", request)
     report = run(served)
     assert report.exit_code == 3
-    assert [one.id for one in report.findings] == ["version", "permissions", "host", "version"]
+    assert [one.id for one in report.findings] == [
+        "version",
+        "token",
+        "permissions",
+        "host",
+        "version",
+    ]
     assert "closes the connection" in report.findings[-1].cause
 
 
@@ -242,18 +248,20 @@ def test_tokens_that_do_not_work(
     monkeypatch.setenv(TOKEN, token)
     report = run(served)
     (finding,) = report.findings
-    assert (finding.id, report.exit_code) == ("permissions", 1)
+    assert (finding.id, report.exit_code) == ("token", 1)
     assert says in finding.cause
-    done = command(served, tmp_path)
-    assert done.exit_code == 1
-    assert SECRET not in done.output + done.stderr
+    for ignored in ([], ["--ignore", "token"], ["--ignore", "all"]):
+        done = command(served, tmp_path, *ignored)
+        assert done.exit_code == 1  # nothing was checked, so nothing can pass
+        assert "--ignore" not in done.output
+        assert SECRET not in done.output + done.stderr
 
 
 def test_a_disabled_user_is_a_token_that_does_not_work(served: Served) -> None:
     with served.rack.lock() as world:
         world.access.users[served.token.partition("!")[0]].enabled = False
     report = run(served)
-    assert (report.exit_code, report.findings[0].id) == (1, "permissions")
+    assert (report.exit_code, report.findings[0].id) == (1, "token")
 
 
 def pulumi(folder: Path, text: str) -> None:
@@ -296,6 +304,7 @@ def test_a_token_that_pulumi_cannot_decrypt(encrypted: Any) -> None:
     done = encrypted(f"echo {SECRET}; echo 'error: incorrect passphrase' >&2; exit 1")
     assert done.exit_code == 1
     assert "Pulumi cannot decrypt it: error: incorrect passphrase" in done.output
+    assert "pulumi config get --stack test" in done.output
     assert SECRET not in done.output + done.stderr
 
 
