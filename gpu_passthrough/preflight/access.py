@@ -80,14 +80,16 @@ def hosts(check: Check) -> Iterator[None]:
     for host in check.hosts:
         with check.about(f"host {host}"):
             if host not in found:
-                check.fail(
+                check.lose(
+                    host,
                     "nodes",
                     f"there is no host {host}; there are {', '.join(sorted(found))}",
                     "Its VMs have no place.",
                     "Correct nodes.*.host in the stack file.",
                 )
             elif found[host] != "online":
-                check.fail("nodes", f"it is {found[host]}", "It answers nothing.", "Start it.")
+                why = "Its VMs can be neither made nor started, and nothing else of it is checked."
+                check.lose(host, "nodes", f"it is {found[host]}", why, "Start it.")
             else:
                 check.passed("is online")
         yield

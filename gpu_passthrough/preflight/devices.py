@@ -235,7 +235,7 @@ def _names(value: str, gpu: Gpu, mapped: set[str]) -> bool:
 
 def mappings(check: Check) -> Iterator[None]:
     """A mapping that exists under the name that is needed agrees with the live device."""
-    for name, node in check.stack.nodes.items():
+    for name, node in check.machines.items():
         for number, gpu in enumerate(sorted(node.gpus, key=lambda one: one.path)):
             mapping = f"{name}-gpu{number}"
             with check.about(f"mapping {mapping}"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpu_passthrough.checks.finding import Finding, Layer, Status
@@ -27,6 +27,8 @@ class Check:
     stack: Stack
     site: Proxmox
     findings: list[Finding] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)
+    """Hosts that are not there."""
     _subject: str = ""
     _part: str = ""
     _best_effort: bool = False
@@ -72,6 +74,12 @@ class Check:
         """It is not as it has to be."""
         self._add("failed", cause, consequence, fix, path, answer)
 
+    def lose(self, host: str, path: str, cause: str, consequence: str, fix: str) -> None:
+        """A host is not there: what else is wrong with it cannot be told, and is not asked."""
+        self.lost.add(host)
+        self._add("failed", cause, consequence, fix, path)
+        self.findings[-1] = replace(self.findings[-1], ignorable=False)
+
     def warn(self, path: str, cause: str, consequence: str, fix: str) -> None:
         """It works, perhaps."""
         self._add("warning", cause, consequence, fix, path)
@@ -104,18 +112,23 @@ class Check:
 
     @property
     def hosts(self) -> list[str]:
-        """The hosts of the stack."""
-        return sorted({node.host for node in self.stack.nodes.values()})
+        """The hosts of the stack that are there."""
+        return sorted({node.host for node in self.machines.values()})
 
     @property
     def hosts_with_gpus(self) -> list[str]:
         """The hosts whose cards are used."""
-        return sorted({node.host for node in self.stack.nodes.values() if node.gpus})
+        return sorted({node.host for node in self.machines.values() if node.gpus})
+
+    @property
+    def machines(self) -> dict[str, Node]:
+        """The machines of the hosts that are there."""
+        return {n: node for n, node in self.stack.nodes.items() if node.host not in self.lost}
 
     @property
     def cards(self) -> list[tuple[str, Node, Gpu]]:
         """Each card with its machine."""
-        return [(n, node, gpu) for n, node in self.stack.nodes.items() for gpu in node.gpus]
+        return [(n, node, gpu) for n, node in self.machines.items() for gpu in node.gpus]
 
     def nodes_of(self, host: str) -> dict[str, Node]:
         """The machines of a host."""

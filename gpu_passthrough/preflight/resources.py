@@ -128,7 +128,7 @@ def memory(check: Check) -> Iterator[None]:
 
 def processors(check: Check) -> Iterator[None]:
     """No VM has more processors than its host."""
-    for name, node in check.stack.nodes.items():
+    for name, node in check.machines.items():
         with check.about(f"{name} on {node.host}"):
             path = f"nodes/{node.host}/status"
             count = int(check.ask(path)["cpuinfo"]["cpus"])
@@ -227,7 +227,7 @@ def _is_vlan_aware(bridge: Mapping[str, Any]) -> bool:
 
 def addresses(check: Check) -> Iterator[None]:
     """Nobody else has the addresses; a silent machine may have one all the same."""
-    for name, node in check.stack.nodes.items():
+    for name, node in check.machines.items():
         with check.about(f"{name}: {node.address}", best_effort=True):
             holders = list(_holders(check, node))
             if holders:

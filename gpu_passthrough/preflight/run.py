@@ -46,6 +46,7 @@ def preflight(
     """
     begin = time.monotonic()
     findings: list[Finding] = []
+    lost: set[str] = set()
     unreachable = False
     try:
         say(f"asking {site.endpoint}")
@@ -53,7 +54,7 @@ def preflight(
         client.connect()
         for id_, entry in CHECKS.items():
             say(f"{id_}: {entry.title}")
-            _work(Check(id_, entry.title, entry.layer, client, stack, site, findings))
+            _work(Check(id_, entry.title, entry.layer, client, stack, site, findings, lost))
     except UnreachableError as error:
         findings.append(_no_answer(site, str(error)))
         unreachable = True

@@ -306,6 +306,25 @@ def test_a_container_with_the_id_is_not_ours(
     assert failed(run(served)) == {"vm-id"}
 
 
+def test_a_host_that_is_not_there_is_one_finding(served: Served, tmp_path: Path) -> None:
+    report = run(served, nodes={"k8s-worker-2": {"host": "pve2"}})
+    (found,) = report.failures
+    assert (found.id, found.cause) == ("host", "there is no host pve2; there are pve")
+    asked = {one.subject for one in report.findings if one.id == "device"}
+    assert asked == {"k8s-worker-1: RTX 3090 at 0000:01:00 on pve"}
+    assert report.ignoring({"host"}).exit_code == 1  # nothing of it was checked
+
+
+def test_a_host_that_is_off_is_one_finding(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = Client._ask
+
+    def off(self: Client, path: str) -> Any:
+        return [{"node": "pve", "status": "offline"}] if path == "nodes" else ask(self, path)
+
+    monkeypatch.setattr(Client, "_ask", off)
+    assert failed(run(served)) == {"host"}
+
+
 def test_the_values_of_another_card_are_printed_for_the_stack_file(served: Served) -> None:
     with served.rack.lock() as world:
         another_maker(world)
