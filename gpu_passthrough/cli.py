@@ -321,3 +321,21 @@ def report(
     path = str(FilePath(kubeconfig).expanduser()) if kubeconfig else ""
     wanted = output or FilePath(f"report-{name}.html")
     raise typer.Exit(run_report(name, _load(file, False), path, findings or [], wanted))
+
+
+@app.command()
+def watch(
+    kubeconfig: Kubeconfig = "~/.kube/config",
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON per look.")] = False,
+) -> None:
+    """Show what every GPU of a cluster does, and for which pod, until Ctrl-C. It only reads.
+
+    Exit codes: 0 fine, also after Ctrl-C; 1 with --once where a GPU could not be read or there is
+    none; 2 wrong use; 3 the cluster does not answer, or does not let you list nodes and pods.
+    """
+    from gpu_passthrough.watch.command import Options, run_watch
+
+    options = Options(interval_s=interval, once=once, as_json=as_json)
+    raise typer.Exit(run_watch(str(FilePath(kubeconfig).expanduser()), options))

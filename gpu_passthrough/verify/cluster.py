@@ -85,16 +85,21 @@ class Cluster:
         found = self.get(path)
         return [] if found is None else list(found["items"])
 
+    def core(self) -> Any:
+        """The client's core API, for streams; one of its own, because a stream takes it over."""
+        from kubernetes import client
+
+        return client.CoreV1Api(client.ApiClient(self._settings))
+
     def probe_in(self, pod: Object, container: str) -> Probed:
         """Run the probe in a pod that exists."""
-        from kubernetes import client
         from kubernetes.client import ApiException
         from kubernetes.stream import stream
 
         meta = pod["metadata"]
         try:
             answer = stream(
-                client.CoreV1Api(client.ApiClient(self._settings)).connect_get_namespaced_pod_exec,
+                self.core().connect_get_namespaced_pod_exec,
                 meta["name"],
                 meta["namespace"],
                 container=container,
