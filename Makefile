@@ -32,7 +32,7 @@ rack: tools ## Start the simulated rack (only for STACK=dev)
 stack: rack
 	@$(IN_ENVIRONMENT) pulumi stack select --create --non-interactive $(STACK) >/dev/null
 
-.PHONY: check preflight up preview verify pr recover destroy kubeconfig stop env
+.PHONY: check preflight up preview verify report watch pr recover destroy kubeconfig stop env
 check: tools ## Refuse what cannot work, before anything is touched
 	@$(PYTHON) -m gpu_passthrough check $(STACK)
 
@@ -50,6 +50,19 @@ preview: check stack ## Show what `make up` would change, and refuse what cannot
 
 verify: check ## Prove that the chain works, down to a program that computes on each GPU
 	@$(IN_ENVIRONMENT) $(PYTHON) -m gpu_passthrough verify $(STACK) $(VERIFY_ARGS)
+
+# A check that fails is what the page is for, so its exit code does not end this.
+report: check rack ## Check host and cluster, then write one HTML page: every GPU from the host to its pod
+	@mkdir -p .state
+	@$(IN_ENVIRONMENT) findings=(); for checks in preflight verify; do \
+		file=.state/$$checks-$(STACK).json; \
+		$(PYTHON) -m gpu_passthrough $$checks $(STACK) --json > $$file || true; \
+		[ -s $$file ] && findings+=(--findings $$file); done; \
+	$(PYTHON) -m gpu_passthrough report $(STACK) "$${findings[@]}" \
+		--output .state/report-$(STACK).html $(REPORT_ARGS)
+
+watch: venv ## Show what every GPU does, and for which pod, until Ctrl-C
+	@$(IN_ENVIRONMENT) $(PYTHON) -m gpu_passthrough watch $(WATCH_ARGS)
 
 pr: tools ## Print what a pull request would say about STACK; needs neither rack nor cluster
 	@$(IN_ENVIRONMENT) $(PYTHON) -m pullrequest plan '$(STACK)' --stand-ins rack/plugins/bin \
