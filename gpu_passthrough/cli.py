@@ -265,11 +265,18 @@ def verify(
     timeout: Annotated[
         float, typer.Option(help="Longest wait for one pod of the probe, in seconds.")
     ] = 60.0,
+    host: Annotated[
+        bool, typer.Option(help="Ask the Proxmox VE host as well, where the stack has one.")
+    ] = True,
+    soak: Annotated[
+        float,
+        typer.Option(min=0, help="Watch so many seconds afterwards whether anything restarts."),
+    ] = 0.0,
     as_json: AsJson = False,
     junit: Junit = None,
     ignore: Ignore = None,
 ) -> None:
-    """Prove that the stack's cluster works, down to a program that computes on each GPU.
+    """Prove that the stack works, from its host to a program that computes on each GPU.
 
     Exit codes: 0 everything passed, 1 a check failed, 2 wrong use or a configuration that cannot
     work, 3 the cluster does not answer.
@@ -281,7 +288,7 @@ def verify(
 
     file = stack_file(stack)
     loaded = _load(file, as_json)
-    choice = Choice(layer=cast("Any", layer), app=only_app, seconds=timeout)
+    choice = Choice(cast("Any", layer), only_app, timeout, asks_host=host, soak_s=soak)
     code = run_verify(
         file.stem.removeprefix("Pulumi."),
         loaded,
@@ -290,6 +297,7 @@ def verify(
         ignore or [],
         as_json=as_json,
         junit=junit,
+        folder=file.absolute().parent,
     )
     raise typer.Exit(code)
 

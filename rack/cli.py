@@ -97,7 +97,7 @@ def _print(found: dict[str, Any]) -> None:
         if losses:
             console.print(
                 f"Host {host} does not answer: a VM took its {', '.join(losses)}."
-                f" `python -m rack power-cycle {host}` boots it."
+                f" `python -m rack power-cycle --no-guests {host}` boots it without its VMs."
             )
     table = Table("VM", "Name", "Host", "Power", "Talos", "Addresses", "PCI functions")
     for vm in found["vms"]:
@@ -108,10 +108,20 @@ def _print(found: dict[str, Any]) -> None:
 
 
 @cli.command()
-def power_cycle(host: Annotated[str, typer.Argument(help="For example pve.")]) -> None:
-    """Cut a host's power and boot it: for one that lost its network card to a VM."""
-    launch.power_cycle(_settings(), host)
-    typer.echo(f"Host {host} of the simulated rack has booted; its VMs are off.")
+def power_cycle(
+    host: Annotated[str, typer.Argument(help="For example pve.")],
+    guests: Annotated[
+        bool,
+        typer.Option(
+            help="Start the VMs that have onboot, as a host does. --no-guests is the kernel's"
+            " systemd.mask=pve-guests.service: for a host that lost its network card to a VM."
+        ),
+    ] = True,
+) -> None:
+    """Cut a host's power and boot it."""
+    launch.power_cycle(_settings(), host, guests=guests)
+    started = "the VMs with onboot start" if guests else "its VMs are off"
+    typer.echo(f"Host {host} of the simulated rack has booted; {started}.")
 
 
 @cli.command()

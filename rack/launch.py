@@ -152,13 +152,13 @@ def about(settings: Settings) -> dict[str, object] | None:
     return found if found.get("simulated_rack") else None
 
 
-def power_cycle(settings: Settings, host: str) -> None:
-    """Cut a host's power and boot it: its VMs are off, its devices back with it.
+def power_cycle(settings: Settings, host: str, *, guests: bool) -> None:
+    """Cut a host's power and boot it; with guests, its VMs that have onboot start again.
 
     Raises:
         LaunchError: the rack does not run, or has no such host.
     """
-    _command(settings, "POST", f"/rack/hosts/{host}/power-cycle")
+    _command(settings, "POST", f"/rack/hosts/{host}/power-cycle?guests={guests:d}")
 
 
 def faults(settings: Settings) -> dict[str, str]:

@@ -91,7 +91,8 @@ def _power_cycle(rack: Rack, request: Request) -> Response:
             there = ", ".join(world.hosts)
             message = f"the simulated rack has no host {name}; it has {there}"
             return JSONResponse({"error": message}, status_code=404)
-        world.power_cycle(name, rack.now())
+        guests = request.query_params.get("guests") != "0"
+        world.power_cycle(name, rack.now(), guests=guests)
     return JSONResponse({})
 
 

@@ -11,6 +11,8 @@ from gpu_passthrough.preflight.findings import Check
 
 Device = Mapping[str, Any]
 NO_IOMMU: Final = -1
+HOSTPCI: Final = re.compile(r"hostpci\d+")
+"""Options of a VM's configuration that give it a device."""
 HARMLESS: Final = {"0x0604": "bridge", "0x0600": "root complex"}
 """Classes of functions that stay with the host, whatever is passed through beside them."""
 TAKEN: Final = {
@@ -217,7 +219,7 @@ def _claims(check: Check, node: Node, gpu: Gpu) -> Iterator[tuple[int, str, str]
             continue
         config = check.ask(f"nodes/{node.host}/qemu/{vm['vmid']}/config")
         for key, value in sorted(config.items()):
-            if re.fullmatch(r"hostpci\d+", key) and _names(str(value), gpu, mapped):
+            if HOSTPCI.fullmatch(key) and _names(str(value), gpu, mapped):
                 yield int(vm["vmid"]), str(vm.get("name", "")), f"{key}: {value}"
 
 
@@ -242,7 +244,7 @@ def mappings(check: Check) -> Iterator[None]:
                 path = f"cluster/mapping/pci?check-node={node.host}"
                 found = next((one for one in check.ask(path) if one["id"] == mapping), None)
                 if found is None:
-                    check.passed("does not exist yet")
+                    _no_mapping(check, path, mapping, node, gpu)
                 elif problem := _mapping_problem(found, node.host, gpu):
                     check.fail(
                         path,
@@ -255,6 +257,31 @@ def mappings(check: Check) -> Iterator[None]:
                 else:
                     check.passed("is valid on its host")
             yield
+
+
+def _no_mapping(check: Check, path: str, mapping: str, node: Node, gpu: Gpu) -> None:
+    """A mapping that is not there is still to be made, or was removed under a VM's feet."""
+    if not _uses(check, node, mapping):
+        check.passed("does not exist yet")
+        return
+    check.fail(
+        path,
+        f"it is gone, and VM {node.vm_id} names it",
+        "The VM runs on until it is stopped, and then does not start again.",
+        f"`pulumi up --refresh` makes it again; by hand: pvesh create /cluster/mapping/pci"
+        f" --id {mapping} --map {_entry(node.host, gpu)}",
+    )
+
+
+def _uses(check: Check, node: Node, mapping: str) -> bool:
+    if not check.exists(node):
+        return False
+    config = check.ask(f"nodes/{node.host}/qemu/{node.vm_id}/config")
+    return any(
+        f"mapping={mapping}" in str(text).split(",")
+        for key, text in config.items()
+        if HOSTPCI.fullmatch(key)
+    )
 
 
 def _entry(host: str, gpu: Gpu) -> str:

@@ -12,6 +12,8 @@ from gpu_passthrough.preflight.findings import Check
 IMAGE_BYTES: Final = 4 << 30
 """Room for a boot image; the qcow2 of Talos with the NVIDIA extensions is below this."""
 GIB: Final = 1 << 30
+GROWING: Final = ("dir", "nfs", "cifs", "btrfs", "lvmthin", "cephfs", "rbd")
+"""Kinds of storage on which a disk takes its room as it is written; on the others it has it."""
 TAKEN: Final = 400
 """What Proxmox VE answers to who asks for an id that is taken."""
 HOST_MIB: Final = 2048
@@ -81,9 +83,22 @@ def space(check: Check) -> Iterator[None]:
                         "Make room, choose another storage, or ask for smaller disks (diskGib).",
                         answer=found,
                     )
+                elif not new and _is_full(found):
+                    check.fail(
+                        path,
+                        f"{int(found.get('avail', 0)) >> 20} MiB are free",
+                        "Disks grow into it: when it is full, the VMs on it stop with I/O errors.",
+                        "Make room, or add disks to it.",
+                        answer=found,
+                    )
                 else:
                     check.passed(f"{size / GIB:.0f} of {_free_gib(found)} GiB")
             yield
+
+
+def _is_full(storage: Mapping[str, Any]) -> bool:
+    """Nothing is left for disks that take their room as they are written."""
+    return storage.get("type") in GROWING and int(storage.get("avail", 0)) < GIB
 
 
 def _free_gib(storage: Mapping[str, Any]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,7 @@ from gpu_passthrough.preflight.client import (
     UnreachableError,
 )
 from gpu_passthrough.preflight.findings import NOT_UNDERSTOOD, Check
-from gpu_passthrough.preflight.registry import CHECKS
+from gpu_passthrough.preflight.registry import CHECKS, Entry
 from gpu_passthrough.preflight.role import commands
 from gpu_passthrough.preflight.token import revealed
 
@@ -33,6 +33,7 @@ def preflight(
     *,
     folder: Path = Path(),
     timeout_s: float = TIMEOUT_S,
+    checks: Mapping[str, Entry] = CHECKS,
 ) -> Report:
     """Ask the host about everything that the stack needs. Nothing is changed there.
 
@@ -43,6 +44,7 @@ def preflight(
         say: hears what is being asked.
         folder: where the stack file is, for Pulumi to decrypt a token in it.
         timeout_s: longest wait for one answer, in seconds.
+        checks: what is asked, by id.
     """
     begin = time.monotonic()
     findings: list[Finding] = []
@@ -52,9 +54,10 @@ def preflight(
         say(f"asking {site.endpoint}")
         client = Client(revealed(site, name, folder), timeout_s)
         client.connect()
-        for id_, entry in CHECKS.items():
+        for id_, entry in checks.items():
             say(f"{id_}: {entry.title}")
-            _work(Check(id_, entry.title, entry.layer, client, stack, site, findings, lost))
+            check = Check(id_, entry.title, entry.layer, client, stack, site, findings, lost)
+            _work(check, entry)
     except UnreachableError as error:
         findings.append(_no_answer(site, str(error)))
         unreachable = True
@@ -64,10 +67,10 @@ def preflight(
     return Report(COMMAND, target, findings, time.monotonic() - begin, unreachable=unreachable)
 
 
-def _work(check: Check) -> None:
+def _work(check: Check, entry: Entry) -> None:
     """Run one check to its end; what goes wrong outside its subjects is a finding of its own."""
     try:
-        for _ in CHECKS[check.id].work(check):
+        for _ in entry.work(check):
             pass
     except (DeniedError, *NOT_UNDERSTOOD) as error:
         with check.about(check.site.endpoint):

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpu_passthrough import cards, compatibility, gfd
+from gpu_passthrough import cards, compatibility, gfd, placement
 from gpu_passthrough.checks.finding import Evidence, Finding, Layer
 from gpu_passthrough.config import Stack
 from gpu_passthrough.verify.state import State, allocatable, is_ready
 
+TOO_MANY: Final = 3
+"""Restarts within an hour that nobody does on purpose."""
 EXTENSION: Final = "extensions.talos.dev/"
 MODULES: Final = {"nonfree": "nonfree-kmod-nvidia", "open": "nvidia-open-gpu-kernel-modules"}
 
@@ -70,6 +72,7 @@ OPERANDS: Final = Check("operands", "The GPU Operator's operands are healthy", "
 ALLOCATABLE: Final = Check("allocatable", "The node offers its GPUs to pods", "operator")
 LABELS: Final = Check("labels", "The node's labels describe its card", "operator")
 CLASS: Final = Check("runtime-class", "The RuntimeClass names the right handler", "runtime-class")
+RESTARTS: Final = Check("restarts", "The machine does not restart again and again", "talos")
 APP: Final = Check("app", "The app's pods run on a card that fits", "app")
 VOLUMES: Final = Check("volumes", "The app's volumes are bound and its strategy fits them", "app")
 
@@ -136,6 +139,24 @@ def talos(stack: Stack, state: State) -> Iterator[Finding]:
             yield TALOS.passed(name, image)
         if machine.gpus:
             yield _driver(name, node, module, extensions.driver)
+
+
+def restarts(stack: Stack, state: State) -> Iterator[Finding]:
+    """Machines that restart again and again; Kubernetes keeps such events for an hour."""
+    for name in stack.members:
+        count = state.reboots(name)
+        if count < TOO_MANY:
+            yield RESTARTS.passed(name, f"{count} in the last hour")
+            continue
+        yield RESTARTS.failed(
+            name,
+            f"it restarted {count} times in the last hour",
+            "What runs on it ends each time, and its GPUs are gone until the operands are back.",
+            "A machine with NVIDIA extensions and without a card does that: is the card in the VM?"
+            " Otherwise look at talosctl dmesg, and at the host's memory.",
+            "kubectl get events -n default --field-selector reason=Rebooted",
+            f"{count} events for {name}",
+        )
 
 
 def _driver(name: str, node: Mapping[str, Any], module: str, driver: str | None) -> Finding:
@@ -352,6 +373,16 @@ def apps(stack: Stack, state: State, only: str | None) -> Iterator[Finding]:
                 f"kubectl -n {app.namespace} rollout status deployment/{name}",
                 [pod["status"].get("phase") for pod in pods],
             )
+        elif misplaced := _misplaced(stack, name, ready):
+            yield APP.failed(
+                name,
+                "; ".join(misplaced.values()),
+                "It ends with an error at the first call, or when the card's memory is full.",
+                "Pin the app to a card that fits: nodeSelector nvidia.com/gpu.product in the stack"
+                " file; `python -m gpu_passthrough plan` says which do.",
+                f"kubectl -n {app.namespace} get pods -o wide",
+                sorted(misplaced),
+            )
         else:
             places = ", ".join(sorted({pod["spec"]["nodeName"] for pod in ready}))
             yield APP.passed(name, f"{len(ready)} on {places}" if places else "no replicas asked")
@@ -360,6 +391,16 @@ def apps(stack: Stack, state: State, only: str | None) -> Iterator[Finding]:
             yield _volume(state, app.namespace, claim)
         if claims:
             yield _strategy(state, app.namespace, name, claims)
+
+
+def _misplaced(stack: Stack, name: str, pods: list[Any]) -> dict[str, str]:
+    """Nodes of an app's pods whose cards do not fit it, each with why; unknown cards fit."""
+    kinds = {offer.node: offer.kind for offer in placement.offers(stack)}
+    places = sorted({pod["spec"]["nodeName"] for pod in pods} & set(kinds))
+    reasons = {
+        node: placement.reason_against(stack.apps[name], node, kinds[node]) for node in places
+    }
+    return {node: f"{node}: {reason}" for node, reason in reasons.items() if reason}
 
 
 def _strategy(state: State, namespace: str, name: str, claims: list[str]) -> Finding:

@@ -11,6 +11,7 @@ import typer
 from gpu_passthrough.checks.finding import LAYERS
 from gpu_passthrough.checks.machine import as_json as to_json
 from gpu_passthrough.checks.machine import write_junit
+from gpu_passthrough.checks.progress import Progress
 from gpu_passthrough.checks.render import show
 from gpu_passthrough.checks.report import UNREACHABLE, WRONG_USE, UnknownCheckError, check_ignored
 from gpu_passthrough.config import Stack
@@ -28,6 +29,7 @@ def run_verify(
     *,
     as_json: bool = False,
     junit: Path | None = None,
+    folder: Path = Path(),
 ) -> int:
     """Run the checks, print their report and the diagnosis, and return the exit code."""
     problem = _wrong_use(stack, choice)
@@ -42,9 +44,8 @@ def run_verify(
     if problem:
         typer.echo(problem, err=True)
         return WRONG_USE
-    report = verify(
-        name, stack, cluster, choice, lambda text: typer.echo(f"{text} …", err=True)
-    ).ignoring(ids)
+    with Progress(lambda text: typer.echo(f"verify: {text}", err=True)) as progress:
+        report = verify(name, stack, cluster, choice, progress, folder).ignoring(ids)
     if junit is not None:
         write_junit(report, junit)
     if as_json:

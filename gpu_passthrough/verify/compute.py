@@ -64,6 +64,11 @@ def _program() -> str:
     return program()
 
 
+def driver_of(stack: Stack) -> str | None:
+    """Version of the nodes' driver; None where the stack does not say."""
+    return stack.cluster.extensions.driver if stack.cluster else None
+
+
 def on_nodes(prober: Prober, state: State) -> Iterator[Finding]:
     """Each GPU node: by claim where a card is free, by class alone, and without either."""
     app = prober.app
@@ -86,7 +91,8 @@ def _tried(
     prober: Prober, check: Check, app: App, node: str, wanted: int, *, gpus: int, runtime: bool
 ) -> Finding:
     try:
-        return judge(check, node, prober.run(app, node, gpus=gpus, runtime=runtime), wanted)
+        probed = prober.run(app, node, gpus=gpus, runtime=runtime)
+        return judge(check, node, probed, wanted, driver_of(prober.stack))
     except ForbiddenError as error:
         return check.unknown(node, f"the probe's pod is refused: {error}", best_effort=False)
 
@@ -123,13 +129,18 @@ def in_apps(cluster: Cluster, stack: Stack, state: State, only: str | None) -> I
             subject = pod["metadata"]["name"]
             container = pod["spec"]["containers"][0]["name"]
             probed = cluster.probe_in(pod, container)
-            yield judge(IN_APP, subject, probed, app.gpus)
+            yield judge(IN_APP, subject, probed, app.gpus, driver_of(stack))
             if (session := (probed.answer or {}).get("onnx")) is not None:
                 yield _provider(subject, session)
 
 
-def judge(check: Check, subject: str, probed: Probed, wanted: int) -> Finding:
-    """What the probe's answer proves."""
+def judge(
+    check: Check, subject: str, probed: Probed, wanted: int, driver: str | None = None
+) -> Finding:
+    """What the probe's answer proves.
+
+    driver: version of the nodes' driver; None where it is not known.
+    """
     asked = "python3 -c <gpu_passthrough/verify/probe_program.py>"
     if probed.problem:
         return check.failed(
@@ -142,31 +153,77 @@ def judge(check: Check, subject: str, probed: Probed, wanted: int) -> Finding:
         )
     cuda: Mapping[str, Any] = probed.answer["cuda"]
     computing = [one["name"] for one in cuda["gpus"] if one["computes"]]
-    if len(computing) >= wanted:
-        where = cuda["path"] or "an unknown path"
-        return check.passed(subject, f"{', '.join(computing)}; libcuda from {where}")
-    return check.failed(subject, *_why(cuda, wanted, len(computing)), asked, cuda)
+    if len(computing) < wanted:
+        return check.failed(subject, *_why(cuda, wanted, len(computing), driver), asked, cuda)
+    if other := _bundled(cuda["path"], driver):
+        return check.failed(
+            subject,
+            f"it computes with {other}",
+            "The image's own cuda-compat works on data-centre cards only, and hides the driver"
+            " that was injected.",
+            "Use an image without cuda-compat, or whose CUDA is not newer than the driver's.",
+            asked,
+            cuda,
+        )
+    where = cuda["path"] or "an unknown path"
+    return check.passed(subject, f"{', '.join(computing)}; libcuda from {where}")
 
 
-def _why(cuda: Mapping[str, Any], wanted: int, found: int) -> tuple[str, str, str]:
+def _bundled(path: str, driver: str | None) -> str:
+    """The library that was loaded, where it is not that of the node's driver."""
+    version = path.rpartition("libcuda.so.")[2]
+    if driver is None or "." not in version or version == driver:
+        return ""
+    return f"libcuda {version} from {path}, and the node's driver is {driver}"
+
+
+NOT_LOADED: Final = -1
+CODES: Final[Mapping[int, tuple[str, str]]] = {
+    NOT_LOADED: (
+        "The driver was not injected: CUDA ends with failure 35, or falls back to the CPU.",
+        "Set runtimeClassName; without it the container gets no driver. With it, look at the"
+        " toolkit extension of the node's image.",
+    ),
+    35: (
+        "The library is older than the image's CUDA: it is not the node's driver, or that is too"
+        " old.",
+        "Set runtimeClassName, so that the node's driver is injected; or use an image of an older"
+        " CUDA, or a newer driver extension.",
+    ),
+    100: (
+        "The driver is there and sees no card.",
+        "The limit nvidia.com/gpu is missing, or the card is not in the VM.",
+    ),
+    803: (
+        "Library and kernel module are of different drivers.",
+        "An image that brings its own libcuda: use one without. Or kernel module and toolkit of"
+        " Talos are of two releases: look at the node's extensions.",
+    ),
+    804: (
+        "The image's cuda-compat is newer than the driver, and that works on data-centre cards"
+        " only.",
+        "Use an image whose CUDA the driver has, or remove cuda-compat from it.",
+    ),
+}
+"""What an error of cuInit means and what helps, by its number."""
+ANY_CODE: Final = (
+    "The driver is there, and cannot drive the card.",
+    "talosctl dmesg | grep -i nvrm says why.",
+)
+
+
+def _why(
+    cuda: Mapping[str, Any], wanted: int, found: int, driver: str | None
+) -> tuple[str, str, str]:
     """Cause, consequence and fix of a probe that does not compute on enough cards."""
-    if cuda["init"] == -1:
-        return (
-            f"libcuda.so.1 does not load: {cuda['error']}",
-            "The driver was not injected: CUDA ends with failure 35, or falls back to the CPU.",
-            "Set runtimeClassName; without it the container gets no driver. With it, look at the"
-            " toolkit extension of the node's image.",
-        )
+    library = f"; it is {other}" if (other := _bundled(cuda["path"], driver)) else ""
+    if cuda["init"] == NOT_LOADED:
+        return (f"libcuda.so.1 does not load: {cuda['error']}", *CODES[NOT_LOADED])
     if cuda["init"] != 0:
-        return (
-            cuda["error"],
-            "The driver is there and finds no card, or one that it cannot drive.",
-            "100 means no device in the container: the limit is missing, or the card is not in the"
-            " VM. Anything else: talosctl dmesg | grep -i nvrm",
-        )
+        return (f"{cuda['error']}{library}", *CODES.get(cuda["init"], ANY_CODE))
     errors = "; ".join(one["error"] for one in cuda["gpus"] if one["error"])
     return (
-        f"{found} of {wanted} GPUs compute{f': {errors}' if errors else ''}",
+        f"{found} of {wanted} GPUs compute{f': {errors}' if errors else ''}{library}",
         "The app's work ends with an error, or on the CPU.",
         "A card that is there and does not compute: talosctl dmesg | grep -i xid",
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from gpu_passthrough.checks.finding import Finding, Layer
 from gpu_passthrough.checks.report import Report
 from gpu_passthrough.config import Stack
-from gpu_passthrough.verify import checks, compute
+from gpu_passthrough.verify import checks, compute, dcgm, host, soak
 from gpu_passthrough.verify.checks import Check
 from gpu_passthrough.verify.cluster import Cluster, ForbiddenError, UnreachableError
 from gpu_passthrough.verify.state import State, read
@@ -18,24 +19,31 @@ from gpu_passthrough.verify.state import State, read
 COMMAND: Final = "verify"
 API: Final = Check("kube-api", "The Kubernetes API answers", "kubernetes")
 CHECKS: Final[dict[str, Check]] = {
-    one.id: one
-    for one in (
-        API,
-        checks.NODE,
-        checks.TALOS,
-        checks.DRIVER,
-        checks.OPERANDS,
-        checks.ALLOCATABLE,
-        checks.LABELS,
-        checks.CLASS,
-        checks.APP,
-        checks.VOLUMES,
-        compute.BY_CLASS,
-        compute.BY_CLAIM,
-        compute.NO_CLAIM,
-        compute.IN_APP,
-        compute.PROVIDER,
-    )
+    **{id_: Check(id_, entry.title, entry.layer) for id_, entry in host.CHECKS.items()},
+    **{
+        one.id: one
+        for one in (
+            API,
+            checks.NODE,
+            checks.TALOS,
+            checks.DRIVER,
+            checks.RESTARTS,
+            checks.OPERANDS,
+            checks.ALLOCATABLE,
+            checks.LABELS,
+            dcgm.METRICS,
+            checks.CLASS,
+            checks.APP,
+            checks.VOLUMES,
+            compute.BY_CLASS,
+            compute.BY_CLAIM,
+            compute.NO_CLAIM,
+            compute.IN_APP,
+            compute.PROVIDER,
+            soak.SOAK_NODE,
+            soak.SOAK_APP,
+        )
+    },
 }
 """By id; ids are stable, because people write them into scripts."""
 
@@ -48,6 +56,10 @@ class Choice:
     app: str | None = None
     seconds: float = 60.0
     """Longest wait for one pod of the probe."""
+    asks_host: bool = True
+    """Whether the Proxmox VE host is asked as well."""
+    soak_s: float = 0.0
+    """How long to look afterwards whether anything restarts."""
 
 
 def verify(
@@ -56,27 +68,43 @@ def verify(
     cluster: Cluster,
     choice: Choice,
     say: Callable[[str], None] = lambda _: None,
+    folder: Path = Path(),
 ) -> Report:
-    """Ask the cluster about every layer, and compute on every card.
+    """Ask host and cluster about every layer, and compute on every card.
 
-    Nothing is changed but pods of its own, which are removed again.
+    Nothing is changed but pods of its own, which are removed again. folder: where the stack file
+    is, for a token in it.
     """
     begin = time.monotonic()
     target = f"stack {name} on {cluster.host}"
-    findings: list[Finding] = []
+    below = _host(name, stack, choice, say, folder)
+    findings = list(below.findings)
+    unreachable = False
     try:
         say("reading the cluster")
         state = read(cluster, stack.gpu_operator.namespace)
         findings.append(API.passed(cluster.host, "answers"))
-        for finding in _all(stack, state, cluster, choice, say):
-            if choice.layer in (None, finding.layer):
-                findings.append(finding)
+        findings += _all(stack, state, cluster, choice, say)
     except UnreachableError as error:
-        findings.append(_no_cluster(str(error)))
-        return Report(COMMAND, target, findings, time.monotonic() - begin, unreachable=True)
+        findings = [*_counting(below), _no_cluster(str(error))]
+        unreachable = True
     except ForbiddenError as error:
         findings.append(_forbidden(str(error)))
-    return Report(COMMAND, target, findings, time.monotonic() - begin)
+    wanted = [one for one in findings if choice.layer in (None, one.layer) or unreachable]
+    return Report(COMMAND, target, wanted, time.monotonic() - begin, unreachable=unreachable)
+
+
+def _host(
+    name: str, stack: Stack, choice: Choice, say: Callable[[str], None], folder: Path
+) -> Report:
+    if choice.asks_host and choice.layer in (None, *host.LAYERS):
+        return host.ask(name, stack, say, folder)
+    return Report("host", name, [])
+
+
+def _counting(below: Report) -> list[Finding]:
+    """A host that is silent explains a cluster that is silent."""
+    return [replace(one, best_effort=False) if below.unreachable else one for one in below.findings]
 
 
 def _all(
@@ -88,8 +116,10 @@ def _all(
 ) -> Iterator[Finding]:
     yield from checks.nodes(stack, state)
     yield from checks.talos(stack, state)
+    yield from checks.restarts(stack, state)
     yield from checks.operator(stack, state)
     yield from checks.gpus(stack, state)
+    yield from dcgm.metrics(cluster, stack, state)
     yield from checks.runtime_class(stack, state)
     yield from checks.apps(stack, state, choice.app)
     if choice.layer in (None, "app", "runtime-class"):
@@ -99,6 +129,9 @@ def _all(
             say("computing in pods of its own on every GPU node")
             prober = compute.Prober(cluster, stack, choice.seconds)
             yield from compute.on_nodes(prober, state)
+    if choice.soak_s:
+        say(f"watching for {choice.soak_s:.0f} s whether anything restarts")
+        yield from soak.Soak(cluster, stack, choice.soak_s, say).run()
 
 
 def _no_cluster(why: str) -> Finding:

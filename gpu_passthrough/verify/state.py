@@ -23,6 +23,16 @@ class State:
     """Of the operator's namespace."""
     deployments: list[Object]
     claims: list[Object]
+    reboot_events: list[Object]
+    """What kubelets said after a restart of their machine; kept for an hour."""
+
+    def reboots(self, node: str) -> int:
+        """How often a machine restarted within the last hour."""
+        return sum(
+            int(one.get("count") or 1)
+            for one in self.reboot_events
+            if one["involvedObject"]["name"] == node
+        )
 
     def pods_of(self, namespace: str, app: str) -> list[Object]:
         """Pods of an app that are not on their way out."""
@@ -75,6 +85,7 @@ def read(cluster: Cluster, operator_namespace: str) -> State:
         daemon_sets=cluster.items(f"/apis/apps/v1/namespaces/{operator_namespace}/daemonsets"),
         deployments=cluster.items("/apis/apps/v1/deployments"),
         claims=cluster.items("/api/v1/persistentvolumeclaims"),
+        reboot_events=cluster.items("/api/v1/events?fieldSelector=reason%3DRebooted"),
     )
 
 

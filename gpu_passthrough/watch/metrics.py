@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_passthrough.verify.cluster import GPU, Cluster, Object
-from gpu_passthrough.watch.pods import PodError, fetch, run
+from gpu_passthrough.watch.pods import PodError, RefusedError, fetch, run
 from gpu_passthrough.watch.prometheus import MetricsError
 from gpu_passthrough.watch.sample import SMI, GpuSample, from_dcgm, from_smi, merged
 
@@ -118,12 +118,32 @@ def _claims(container: Mapping[str, Any]) -> bool:
     return any(name.startswith(GPU) and str(n) != "0" for name, n in limits.items())
 
 
+@dataclass(frozen=True)
+class Told:
+    """What the DCGM exporter of one node tells."""
+
+    samples: list[GpuSample]
+    why: str = ""
+    """Why it tells nothing."""
+    is_refused: bool = False
+    """We may not ask it."""
+
+
+def exporters(cluster: Cluster, nodes: list[Object], pods: list[Object]) -> dict[str, Told]:
+    """What the exporter of each node that is ready tells, and nobody else."""
+    asked = [node for node in _nodes(nodes, pods) if node.is_ready]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        told = pool.map(lambda node: _from_exporter(cluster, node), asked)
+        return dict(zip((node.name for node in asked), told, strict=True))
+
+
 def _read(cluster: Cluster, node: _Node) -> Reading:
     """One node."""
     if not node.is_ready:
         # Its kubelet would let us wait for long.
         return Reading([], [], [f"{node.name}: {_cards(node.count)} unknown: it is not Ready"])
-    samples, why = _from_exporter(cluster, node)
+    told = _from_exporter(cluster, node)
+    samples, why = list(told.samples), told.why
     notes = [f"{node.name}: {why}"] if why else []
     if why or len(samples) < node.count:
         for one in _from_holders(cluster, node):
@@ -139,15 +159,15 @@ def _read(cluster: Cluster, node: _Node) -> Reading:
     return Reading(samples, notes[bool(why) :], [unread])
 
 
-def _from_exporter(cluster: Cluster, node: _Node) -> tuple[list[GpuSample], str]:
-    """What the exporter tells, and why it tells nothing."""
+def _from_exporter(cluster: Cluster, node: _Node) -> Told:
     if node.exporter is None:
-        return [], "no DCGM exporter runs"
+        return Told([], "no DCGM exporter runs")
     try:
         found = from_dcgm(fetch(cluster, node.exporter, PORT, "/metrics"), node.name)
     except (PodError, MetricsError) as error:
-        return [], f"its DCGM exporter is of no use: {error}"
-    return found, "" if found else "its DCGM exporter names no GPU"
+        why = f"its DCGM exporter is of no use: {error}"
+        return Told([], why, is_refused=isinstance(error, RefusedError))
+    return Told(found, "" if found else "its DCGM exporter names no GPU")
 
 
 def _from_holders(cluster: Cluster, node: _Node) -> Iterator[list[GpuSample] | str]:

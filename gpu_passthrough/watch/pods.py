@@ -22,6 +22,10 @@ class PodError(Exception):
     """The pod did not answer; the message says why, in one line."""
 
 
+class RefusedError(PodError):
+    """The API server does not let us."""
+
+
 def fetch(cluster: Cluster, pod: Object, port: int, path: str) -> str:
     """What a port of a pod answers to a GET, through the API server's port-forward.
 
@@ -40,7 +44,7 @@ def fetch(cluster: Cluster, pod: Object, port: int, path: str) -> str:
             ports=str(port),
         )
     except (ApiException, OSError) as error:
-        raise PodError(f"port-forward is refused: {reason(error)}") from None
+        raise RefusedError(f"port-forward is refused: {reason(error)}") from None
     connection = forward.socket(port)
     try:
         connection.settimeout(ANSWER_S)
@@ -88,7 +92,7 @@ def run(cluster: Cluster, pod: Object, container: str, argv: Sequence[str]) -> s
             _preload_content=False,
         )
     except (ApiException, OSError) as error:
-        raise PodError(f"exec is refused: {reason(error)}") from None
+        raise RefusedError(f"exec is refused: {reason(error)}") from None
     try:
         session.run_forever(timeout=ANSWER_S)
         if session.is_open():

@@ -1,4 +1,4 @@
-"""Events that kubelets record about pods."""
+"""Events that kubelets record about pods and nodes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from rack.cluster.api import Api, ApiError
 from rack.cluster.containers import stamp
 
+Kind = Literal["Normal", "Warning"]
 AGAIN_S: Final = 10.0
 """The same event is counted at most this often."""
 
@@ -24,14 +25,32 @@ class Events:
     def record(
         self,
         pod: Mapping[str, Any],
-        kind: Literal["Normal", "Warning"],
+        kind: Kind,
         reason: str,
         message: str,
         now: float,
     ) -> None:
-        """Record an event, or count it where it is known; a namespace that goes takes none."""
+        """Record an event of a pod, or count it where it is known."""
         meta = pod["metadata"]
-        key = (meta["uid"], reason, message)
+        about = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "uid": meta["uid"],
+        }
+        self._record(about, pod["spec"]["nodeName"], kind, reason, message, now)
+
+    def record_of_node(self, node: str, kind: Kind, reason: str, message: str, now: float) -> None:
+        """Record an event of a node; kubelets give its name for its uid, and no namespace."""
+        about = {"kind": "Node", "name": node, "uid": node}
+        self._record(about, node, kind, reason, message, now)
+
+    def _record(
+        self, about: Mapping[str, str], node: str, kind: Kind, reason: str, message: str, now: float
+    ) -> None:
+        """A namespace that goes takes no events."""
+        key = (about["uid"], reason, message)
         path, count, at = self._known.get(key, ("", 0, 0.0))
         if count and now - at < AGAIN_S:
             return
@@ -40,7 +59,7 @@ class Events:
                 change = {"count": count + 1, "lastTimestamp": stamp(now)}
                 self._api.merge(path, change)
             else:
-                path = self._create(pod, kind, reason, message, now)
+                path = self._create(about, node, kind, reason, message, now)
         except ApiError as error:
             if error.status not in (403, 404):
                 raise
@@ -52,24 +71,18 @@ class Events:
             del self._known[key]
 
     def _create(
-        self, pod: Mapping[str, Any], kind: str, reason: str, message: str, now: float
+        self, about: Mapping[str, str], node: str, kind: Kind, reason: str, message: str, now: float
     ) -> str:
-        meta, node = pod["metadata"], pod["spec"]["nodeName"]
-        name = f"{meta['name']}.{uuid.uuid4().hex[:16]}"
-        folder = f"/api/v1/namespaces/{meta['namespace']}/events"
+        name = f"{about['name']}.{uuid.uuid4().hex[:16]}"
+        namespace = about.get("namespace", "default")
+        folder = f"/api/v1/namespaces/{namespace}/events"
         self._api.create(
             folder,
             {
                 "apiVersion": "v1",
                 "kind": "Event",
-                "metadata": {"name": name, "namespace": meta["namespace"]},
-                "involvedObject": {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "name": meta["name"],
-                    "namespace": meta["namespace"],
-                    "uid": meta["uid"],
-                },
+                "metadata": {"name": name, "namespace": namespace},
+                "involvedObject": dict(about),
                 "type": kind,
                 "reason": reason,
                 "message": message,

@@ -13,6 +13,7 @@ from rack.cluster import volumes
 from rack.cluster.api import Api, ApiError, Object
 from rack.cluster.commands import Commands
 from rack.cluster.devices import Devices
+from rack.cluster.events import Events
 from rack.cluster.listeners import CHECKPOINT
 from rack.cluster.members import members
 from rack.cluster.pod_sync import PodSync
@@ -101,7 +102,10 @@ class _Cluster:
         volumes.install(self._api)
         self.around = Surroundings(self._api, wake.set)
         devices = Devices(settings.kubernetes_home / CHECKPOINT)
-        self._pods = PodSync(self._api, settings, self.around, devices, Commands(wake.set))
+        self._events = Events(self._api)
+        self._pods = PodSync(
+            self._api, self._events, settings, self.around, devices, Commands(wake.set)
+        )
         self._in_use: dict[str, list[str]] = {}
         self._boots: dict[str, str] = {}
         """Boot of each node's machine that was seen last."""
@@ -128,21 +132,25 @@ class _Cluster:
         self._pods.forget(uids)
         dues: list[float] = []
         for name, node in machines.items():
-            self._begin_boot(node)
+            self._begin_boot(node, now)
             mine = [one for one in pods if one["spec"]["nodeName"] == name]
             dues += self._look_at(mine, node, uids, now)
             self._report_volumes(name, mine)
         return min(dues, default=None)
 
-    def _begin_boot(self, node: NodeFacts) -> None:
-        """After a reboot a node offers no GPUs until its device plugin registers again."""
+    def _begin_boot(self, node: NodeFacts, now: float) -> None:
+        """Tell of a reboot; the node offers no GPUs until its device plugin registers again."""
         known = self._boots.get(node.name, node.boot_id)
+        self._boots[node.name] = node.boot_id
+        if known == node.boot_id:
+            return
+        message = f"Node {node.name} has been rebooted, boot id: {node.boot_id}"
+        self._events.record_of_node(node.name, "Warning", "Rebooted", message, now)
         offered = self.around.gpu_resources(node.name)
-        if known != node.boot_id and any(offered.values()):
+        if any(offered.values()):
             none = dict.fromkeys(offered, "0")
             change = {"status": {"capacity": none, "allocatable": none}}
             self.around.put("nodes", self._api.merge(f"/api/v1/nodes/{node.name}/status", change))
-        self._boots[node.name] = node.boot_id
 
     def _look_at(
         self, pods: list[Object], node: NodeFacts, uids: set[str], now: float

@@ -56,6 +56,7 @@ class PodSync:
     def __init__(
         self,
         api: Api,
+        events: Events,
         settings: Settings,
         around: Surroundings,
         devices: Devices,
@@ -66,7 +67,7 @@ class PodSync:
         self._around = around
         self._devices = devices
         self._commands = commands
-        self._events = Events(api)
+        self._events = events
         self._pace = PACES[settings.latency]
         self._memory: dict[str, Memory] = {}
 

@@ -6,12 +6,13 @@ way to fetch a URL is data and survives the daemon.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pydantic import BaseModel, PrivateAttr
 
-from rack.world.access import Access
+from rack.world.access import ROOT, Access
 from rack.world.errors import Refused
 from rack.world.faults import Faults
 from rack.world.host import Host
@@ -171,8 +172,11 @@ class Datacenter(BaseModel):
         """A task by its UPID."""
         return next((task for task in reversed(self.tasks) if task.upid == upid), None)
 
-    def power_cycle(self, node: str, now: float) -> None:
-        """Cut a host's power and boot it: VMs are off, devices back with the host's drivers."""
+    def power_cycle(self, node: str, now: float, *, guests: bool = True) -> None:
+        """Cut a host's power and boot it: devices are back with the host's drivers.
+
+        Then the VMs with onboot start, as qm.conf(5) has it; not where pve-guests is masked.
+        """
         for vm in self.vms_of(node):
             vm.switch_off()
         host = self.host(node)
@@ -181,6 +185,15 @@ class Datacenter(BaseModel):
             host.iommu = False
         for key in [key for key in self.faults.moves if key.startswith(f"{node} ")]:
             host.move(key.partition(" ")[2], self.faults.moves.pop(key))
+        for vm in sorted(self.vms_of(node), key=_starts):
+            if guests and vm.config.get("onboot") == "1":
+                self.submit("qmstart", node, str(vm.vmid), ROOT, now)
+
+
+def _starts(vm: Vm) -> tuple[bool, int, int]:
+    """Those with an order come first, in that order; then by number."""
+    order = re.search(r"(?:^|order=)(\d+)", vm.config.get("startup", ""))
+    return (order is None, int(order[1]) if order else 0, vm.vmid)
 
 
 def from_inventory(inventory: Mapping[str, Any], now: float) -> Datacenter:

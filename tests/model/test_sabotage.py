@@ -9,6 +9,7 @@ import pytest
 from rack.world.datacenter import Datacenter
 from rack.world.errors import Refused
 from rack.world.mapping import PciMapping
+from rack.world.qemu import Vm
 from rack.world.sabotage import SABOTAGES, FaultError, clear, inject
 from tests.model.proxmoxworld import NOW, new_world
 
@@ -100,6 +101,23 @@ def test_the_iommu_goes_at_the_hosts_next_boot_and_comes_back(world: Datacenter)
     assert not host.iommu
     clear(world, "all")
     assert host.iommu
+
+
+def test_a_host_starts_its_vms_again_in_their_order(world: Datacenter) -> None:
+    """qm.conf(5): onboot and startup; where pve-guests is masked nothing starts."""
+    for vmid, options in (
+        (1, {}),
+        (2, {"onboot": "1"}),
+        (3, {"onboot": "1", "startup": "order=1"}),
+    ):
+        world.vms[vmid] = Vm(vmid=vmid, node="pve", config=options)
+    world.power_cycle("pve", NOW, guests=False)
+    assert not world.tasks
+    world.power_cycle("pve", NOW)
+    assert [(one.kind, one.id, one.user) for one in world.tasks] == [
+        ("qmstart", "3", "root@pam"),
+        ("qmstart", "2", "root@pam"),
+    ]
 
 
 def test_a_full_storage_takes_nothing_and_has_room_again(world: Datacenter) -> None:

@@ -10,6 +10,7 @@ import pytest
 from rack.cluster.api import Object
 from rack.cluster.commands import Commands
 from rack.cluster.devices import Devices
+from rack.cluster.events import Events
 from rack.cluster.pod_sync import PodSync
 from rack.cluster.surroundings import Surroundings
 from rack.settings import Settings
@@ -67,6 +68,7 @@ class Kubelet:
         """The daemon comes back: nothing is remembered but files and the API server."""
         self.sync = PodSync(
             self.api,
+            Events(self.api),
             self.settings,
             cast("Surroundings", self.around),
             Devices(self.settings.home / "devices.json"),

@@ -73,6 +73,7 @@ def state(**changes: Any) -> State:
                 "status": {"phase": "Bound"},
             }
         ],
+        "reboot_events": [],
     }
     return State(**{**values, **changes})
 

@@ -13,7 +13,7 @@ import pytest
 from gpu_passthrough.checks.finding import Finding
 from gpu_passthrough.config import Stack
 from gpu_passthrough.judging import judge
-from gpu_passthrough.verify import checks, compute
+from gpu_passthrough.verify import checks, compute, dcgm, host, soak
 from gpu_passthrough.verify.cluster import (
     Cluster,
     ForbiddenError,
@@ -25,6 +25,8 @@ from gpu_passthrough.verify.cluster import (
 from gpu_passthrough.verify.diagnose import diagnose
 from gpu_passthrough.verify.run import CHECKS, Choice, verify
 from gpu_passthrough.verify.state import State, allocatable, claimed
+from gpu_passthrough.watch.metrics import Told as Exporter
+from gpu_passthrough.watch.sample import GpuSample
 from tests.unit.stacks import changed
 
 READY = {"type": "Ready", "status": "True"}
@@ -104,6 +106,7 @@ def healthy() -> State:
                 "status": {"phase": "Bound"},
             }
         ],
+        reboot_events=[],
     )
 
 
@@ -116,6 +119,7 @@ def findings(stack: Stack, state: State) -> list[Finding]:
     return [
         *checks.nodes(stack, state),
         *checks.talos(stack, state),
+        *checks.restarts(stack, state),
         *checks.operator(stack, state),
         *checks.gpus(stack, state),
         *checks.runtime_class(stack, state),
@@ -207,6 +211,18 @@ def stuck_rollout(state: State) -> None:
     state.pods.append(pod("second", status={"phase": "Pending", "containerStatuses": [waiting]}))
 
 
+def restarting(state: State) -> None:
+    about = {"kind": "Node", "name": "k8s-worker-2"}
+    state.reboot_events.append({"involvedObject": about, "count": 2})
+    state.reboot_events.append({"involvedObject": about})
+    state.reboot_events.append({"involvedObject": {"kind": "Node", "name": "k8s-worker-1"}})
+
+
+def too_small(state: State) -> None:
+    """An app that wants more memory than the card has on which its pod runs."""
+    state.pods[0]["spec"]["nodeName"] = "k8s-worker-2"
+
+
 def rolling(state: State) -> None:
     state.deployments[0]["spec"]["strategy"]["type"] = "RollingUpdate"
 
@@ -223,6 +239,7 @@ def unbound(state: State) -> None:
         (other_talos, {"talos-version"}, "talos", "Talos (v1.12.0)"),
         (other_driver, {"driver"}, "talos", "595.1"),
         (no_extension, {"driver"}, "talos", "not at all"),
+        (restarting, {"restarts"}, "talos", "it restarted 3 times in the last hour"),
         (no_gpu, {"allocatable"}, "operator", "offers 0 GPUs"),
         (too_many, {"allocatable"}, "operator", "offers 1 GPUs, the stack says 0"),
         (wrong_label, {"labels"}, "operator", "is 12288, not 24576"),
@@ -249,6 +266,17 @@ def test_what_is_broken_is_named_with_its_layer(
     assert any(cause in one.cause for one in failed)
     assert f"Broken layer: {layer}" in diagnose(failed).text
     assert all(one.fix and one.consequence and one.evidence for one in failed)
+
+
+def test_a_pod_on_a_card_that_does_not_fit() -> None:
+    stack = judge(changed({"apps": {"immich-machine-learning": {"vramMib": 20000}}}))
+    state = deepcopy(healthy())
+    assert not [one for one in checks.apps(stack, state, None) if one.fails]
+    too_small(state)
+    failed = [one for one in checks.apps(stack, state, None) if one.fails]
+    assert [one.id for one in failed] == ["app"]
+    assert "k8s-worker-2: " in failed[0].cause
+    assert "20000 MiB asked" in failed[0].cause
 
 
 def test_an_operand_for_special_cards_may_be_nowhere(stack: Stack) -> None:
@@ -292,6 +320,9 @@ CUDA: dict[str, Any] = {
 }
 
 
+COMPAT = "/usr/local/cuda/compat/libcuda.so.590.44.01"
+
+
 def answered(**cuda: Any) -> Probed:
     return Probed(answer={"devices": [], "cuda": {**CUDA, **cuda}, "onnx": None})
 
@@ -308,11 +339,22 @@ def answered(**cuda: Any) -> Probed:
             "failed",
             "cuMemAlloc gives 2",
         ),
+        (answered(path="/usr/local/lib/libcuda.so.580.178.04"), "passed", "580.178.04"),
+        (
+            answered(path=COMPAT),
+            "failed",
+            "it computes with libcuda 590.44.01 from /usr/local/cuda",
+        ),
+        (
+            answered(path=COMPAT, init=804, gpus=[], error="cuInit gives 804"),
+            "failed",
+            "cuInit gives 804; it is libcuda 590.44.01",
+        ),
         (Probed(problem="the pod is Pending after 60 s"), "failed", "Pending"),
     ],
 )
 def test_what_the_probe_proves(probed: Probed, status: str, says: str) -> None:
-    found = compute.judge(compute.BY_CLAIM, "node", probed, 1)
+    found = compute.judge(compute.BY_CLAIM, "node", probed, 1, "580.178.04")
     assert (found.status, says in found.cause) == (status, True)
 
 
@@ -364,8 +406,31 @@ class Refusing(Cluster):
 def test_a_cluster_that_cannot_be_asked(
     stack: Stack, error: Exception, code: int, status: str
 ) -> None:
-    report = verify("test", stack, Refusing(error), Choice())
-    assert (report.exit_code, report.findings[0].status) == (code, status)
+    report = verify("test", stack, Refusing(error), Choice(asks_host=False))
+    assert [(one.id, one.status) for one in report.findings] == [("kube-api", status)]
+    assert report.exit_code == code
+
+
+def test_a_host_that_is_silent_explains_a_cluster_that_is(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROXMOX_VE_API_TOKEN", "a@pve!b=01234567-89ab-cdef-0123-456789abcdef")
+    assert stack.proxmox
+    site = stack.proxmox.model_copy(update={"endpoint": "https://127.0.0.1:1"})
+    below = stack.model_copy(update={"proxmox": site})
+    report = verify("test", below, Refusing(UnreachableError("it does not answer")), Choice())
+    assert {one.layer for one in report.failures} == {"api", "kubernetes"}
+    assert diagnose(report.failures).causes[0].subject == "https://127.0.0.1:1"
+
+
+def test_who_has_no_way_to_the_host_can_verify_the_cluster(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PROXMOX_VE_API_TOKEN", raising=False)
+    found = host.ask("test", stack, lambda _: None).findings
+    assert [(one.id, one.status, one.fails) for one in found] == [
+        ("token", "could-not-tell", False)
+    ]
 
 
 def test_a_port_where_nobody_listens(stack: Stack, tmp_path: Any) -> None:
@@ -375,8 +440,113 @@ def test_a_port_where_nobody_listens(stack: Stack, tmp_path: Any) -> None:
     user = {"name": "u", "user": {}}
     document = {"clusters": [cluster], "contexts": [context], "users": [user]}
     file.write_text(json.dumps({**document, "current-context": "c", "apiVersion": "v1"}))
-    report = verify("test", stack, Cluster(str(file)), Choice())
+    report = verify("test", stack, Cluster(str(file)), Choice(asks_host=False))
     assert report.exit_code == 3
     assert "does not answer" in report.findings[0].cause
     with pytest.raises(UnreachableError):
         Cluster(str(tmp_path / "missing"))
+
+
+class Told:
+    """DCGM's exporters, without any."""
+
+    def __init__(self, **told: Any) -> None:
+        self.told = {name.replace("_", "-"): found for name, found in told.items()}
+
+    def __call__(self, *_: object) -> Any:
+        return self.told
+
+
+def gpu(name: str) -> GpuSample:
+    return GpuSample(node="n", uuid=name, name="card", bus_id="0", source="dcgm")
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "says"),
+    [
+        (Exporter([gpu("GPU-1")]), "passed", "1 of 1"),
+        (Exporter([gpu("GPU-1"), gpu("GPU-1")]), "passed", "1 of 1"),
+        (Exporter([gpu("GPU-1"), gpu("GPU-2")]), "failed", "tells of 2 cards, the stack says 1"),
+        (Exporter([], "its DCGM exporter names no GPU"), "failed", "names no GPU"),
+        (Exporter([], "port-forward is refused", is_refused=True), "could-not-tell", "refused"),
+        (None, "failed", "no DCGM exporter runs"),
+    ],
+)
+def test_metrics(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, told: Any, status: str, says: str
+) -> None:
+    both = {"k8s_worker_1": told, "k8s_worker_2": Exporter([gpu("GPU-9")])}
+    answers = {name: one for name, one in both.items() if one is not None}
+    monkeypatch.setattr(dcgm, "exporters", Told(**answers))
+    first, second = dcgm.metrics(Refusing(AssertionError()), stack, healthy())
+    assert (first.status, says in first.cause, first.fails) == (status, True, status != "passed")
+    assert second.status == "passed"
+
+
+class Ageing(Cluster):
+    """A cluster that changes from look to look; None is a look without an answer."""
+
+    def __init__(self, *looks: dict[str, Any] | None) -> None:
+        self.looks = list(looks)
+        self.now = 0.0
+
+    def items(self, path: str) -> list[Any]:
+        look = self.looks[0]
+        if look is None:
+            self.looks.pop(0)
+            raise UnreachableError("silent")
+        if path.endswith("nodes"):
+            return [
+                {**node(name), "status": {"conditions": [READY], "nodeInfo": {"bootID": boot}}}
+                for name, boot in look["boots"].items()
+            ]
+        found = [
+            pod(
+                status={
+                    "phase": "Running",
+                    "containerStatuses": [{"restartCount": look["restarts"]}],
+                }
+            )
+        ]
+        if len(self.looks) > 1:
+            self.looks.pop(0)
+        return found
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def life(boot: str = "a", restarts: int = 0) -> dict[str, Any]:
+    return {
+        "boots": {"k8s-cp-1": "a", "k8s-worker-1": "a", "k8s-worker-2": boot},
+        "restarts": restarts,
+    }
+
+
+@pytest.mark.parametrize(
+    ("looks", "failed", "seconds"),
+    [
+        ([life()], set(), 600),
+        ([life(), life("b")], {("soak", "k8s-worker-2")}, 5),
+        ([life(), None, None, life("b")], {("soak", "k8s-worker-2")}, 15),
+        ([life(), None, life()], set(), 600),
+        ([life(), life(), life(restarts=1)], {("soak-app", "immich/immich-machine-learning")}, 10),
+    ],
+)
+def test_a_soak_sees_what_restarts_and_ends_there(
+    stack: Stack, looks: list[Any], failed: set[tuple[str, str]], seconds: float
+) -> None:
+    cluster = Ageing(*looks)
+    said: list[str] = []
+    watch = soak.Soak(cluster, stack, 600, said.append, cluster.sleep, lambda: cluster.now)
+    found = list(watch.run())
+    assert {(one.id, one.subject) for one in found if one.fails} == failed
+    assert len(found) == 4
+    assert cluster.now == seconds
+    assert len(said) == seconds // 60
+
+
+def test_a_soak_that_ends_in_silence_is_no_pass(stack: Stack) -> None:
+    cluster = Ageing(life(), *[None] * 10)
+    with pytest.raises(UnreachableError):
+        list(soak.Soak(cluster, stack, 20, print, cluster.sleep, lambda: cluster.now).run())
