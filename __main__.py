@@ -14,6 +14,7 @@ from pulumi import ResourceOptions
 from components.gpu_app import GpuApp, GpuAppArgs, create_namespace
 from components.gpu_operator_release import GpuOperatorRelease, GpuOperatorReleaseArgs
 from components.nvidia_runtime_class import NvidiaRuntimeClass, NvidiaRuntimeClassArgs
+from components.proof import prove
 from components.providers import kubernetes_provider, machine_providers
 from components.proxmox_gpu_vm import ProxmoxGpuVm, ProxmoxGpuVmArgs
 from components.readiness import Access, class_gate, gpu_gate
@@ -168,21 +169,20 @@ def operator_to_pod(stack: Stack, base: Foundation) -> None:
         after(operator),
     )
     namespaces: dict[str, pulumi.Input[str]] = {stack.gpu_operator.namespace: operator.namespace}
+    apps: list[pulumi.Resource] = []
     for name, app in stack.apps.items():
         if app.namespace not in namespaces:
             namespaces[app.namespace] = create_namespace(app.namespace, after(*base.layers))
-        GpuApp(
-            name,
-            GpuAppArgs(
-                app=app,
-                namespace=namespaces[app.namespace],
-                gpu_resource=stack.gpu_resource,
-                taint=stack.gpu_taint,
-                protect=stack.protect,
-                timeout_s=limits.app_ready,
-            ),
-            after(runtime_class),
+        args = GpuAppArgs(
+            app=app,
+            namespace=namespaces[app.namespace],
+            gpu_resource=stack.gpu_resource,
+            taint=stack.gpu_taint,
+            protect=stack.protect,
+            timeout_s=limits.app_ready,
         )
+        apps.append(GpuApp(name, args, after(runtime_class)).deployment)
+    prove(stack, base.access, [runtime_class, *apps])
 
 
 def cards(stack: Stack) -> list[dict[str, str]]:

@@ -264,7 +264,7 @@ def verify(
     only_app: Annotated[str | None, typer.Option("--app", help="Only this app.")] = None,
     timeout: Annotated[
         float, typer.Option(help="Longest wait for one pod of the probe, in seconds.")
-    ] = 60.0,
+    ] = 300.0,
     host: Annotated[
         bool, typer.Option(help="Ask the Proxmox VE host as well, where the stack has one.")
     ] = True,

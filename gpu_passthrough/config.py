@@ -290,6 +290,10 @@ class Stack(Section):
     protect: bool = Field(
         default=True, description="Refuse to delete what holds data or identity (VMs, secrets)."
     )
+    proof: bool = Field(
+        default=False,
+        description="End `pulumi up` by computing on every GPU; it fails where one cannot be used.",
+    )
 
     @property
     def starts_at(self) -> Start:

@@ -205,8 +205,37 @@ def operator(stack: Stack, state: State) -> Iterator[Finding]:
                 "kubectl get clusterpolicies -o yaml",
                 found,
             )
+        yield from _switches(stack, policy)
     for one in state.daemon_sets:
         yield _operand(one, namespace, len(stack.gpu_nodes))
+
+
+SWITCHES: Final = {
+    "devicePlugin": "device_plugin",
+    "gfd": "gfd",
+    "dcgmExporter": "dcgm_exporter",
+}
+"""Operands that a ClusterPolicy can leave out, and the stack's word for each."""
+
+
+def _switches(stack: Stack, policy: Mapping[str, Any]) -> Iterator[Finding]:
+    """Somebody switched an operand off that the stack has on."""
+    spec = policy.get("spec") or {}
+    for key, field in SWITCHES.items():
+        is_on = (spec.get(key) or {}).get("enabled", True)
+        if is_on or not getattr(stack.gpu_operator, field).enabled:
+            continue
+        yield OPERANDS.failed(
+            f"ClusterPolicy {policy['metadata']['name']}",
+            f"it has {key}.enabled: false, and the stack has it on",
+            "Without the device plugin no node offers a GPU, without GFD none has labels, without"
+            " the exporter none has metrics.",
+            "`pulumi up --refresh` puts the stack's value back; or kubectl patch clusterpolicy"
+            f" {policy['metadata']['name']} --type merge"
+            f' -p \'{{"spec":{{"{key}":{{"enabled":true}}}}}}\'',
+            f"kubectl get clusterpolicies -o jsonpath={{.items[*].spec.{key}}}",
+            spec.get(key),
+        )
 
 
 def _condition(policy: Mapping[str, Any]) -> str:

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 ANSWER_S: Final = 10
 LOOK_S: Final = 0.3
+PATIENCE_S: Final = 5.0
+"""How long a pod may have reasons not to start before it is given up."""
 GPU: Final = "nvidia.com/gpu"
 OWN: Final = {"app.kubernetes.io/name": "gpu-verify"}
 Object = dict[str, Any]
@@ -34,16 +36,22 @@ class Probed:
 
 
 class Cluster:
-    """One cluster, named by a kubeconfig file."""
+    """One cluster, named by a kubeconfig: a file, or its content."""
 
-    def __init__(self, kubeconfig: str, context: str | None = None) -> None:
+    def __init__(self, kubeconfig: str | Mapping[str, Any], context: str | None = None) -> None:
         from kubernetes import client, config
 
         settings = client.Configuration()
         try:
-            config.load_kube_config(kubeconfig, context, client_configuration=settings)
+            if isinstance(kubeconfig, str):
+                config.load_kube_config(kubeconfig, context, client_configuration=settings)
+            else:
+                config.load_kube_config_from_dict(
+                    kubeconfig, context, client_configuration=settings
+                )
         except config.ConfigException as error:
-            raise UnreachableError(f"{kubeconfig}: {error}") from None
+            source = kubeconfig if isinstance(kubeconfig, str) else "the kubeconfig"
+            raise UnreachableError(f"{source}: {error}") from None
         settings.retries = False
         self.host: str = settings.host
         self._settings = settings
@@ -131,7 +139,7 @@ class Cluster:
             self._request("DELETE", f"{folder}/{name}?gracePeriodSeconds=0")
 
     def _await(self, path: str, seconds: float) -> Probed:
-        deadline = time.monotonic() + seconds
+        begin = time.monotonic()
         while True:
             pod = self.get(path)
             if pod is None:
@@ -139,9 +147,25 @@ class Cluster:
             phase = pod["status"].get("phase")
             if phase in ("Succeeded", "Failed"):
                 return self._logs(path, pod)
-            if time.monotonic() > deadline:
-                return Probed(problem=f"the pod is {phase} after {seconds:.0f} s{_why(pod)}")
+            waited = time.monotonic() - begin
+            said = self._complaints(pod) if waited > PATIENCE_S else []
+            if waited > seconds or said:
+                why = f" ({'; '.join(said)})" if said else _why(pod)
+                return Probed(problem=f"the pod is {phase} after {waited:.0f} s{why}")
             time.sleep(LOOK_S)
+
+    def _complaints(self, pod: Object) -> list[str]:
+        """What keeps a pod from starting, in the words of scheduler and kubelet."""
+        meta, conditions = pod["metadata"], pod["status"].get("conditions") or ()
+        folder = f"/api/v1/namespaces/{meta['namespace']}/events"
+        chosen = f"involvedObject.uid%3D{meta['uid']}%2Ctype%3DWarning"
+        try:
+            events = self.items(f"{folder}?fieldSelector={chosen}")
+        except ForbiddenError:
+            events = []
+        said = [one.get("message") for one in conditions if one.get("reason") == "Unschedulable"]
+        said += [one["message"] for one in events if one.get("reason") != "FailedScheduling"]
+        return list(dict.fromkeys(str(text) for text in said if text))
 
     def _logs(self, path: str, pod: Object) -> Probed:
         answer = self._api.call_api(

@@ -54,8 +54,8 @@ class Choice:
 
     layer: Layer | None = None
     app: str | None = None
-    seconds: float = 60.0
-    """Longest wait for one pod of the probe."""
+    seconds: float = 300.0
+    """Longest wait for one pod of the probe: a node may have to pull an app's image for it."""
     asks_host: bool = True
     """Whether the Proxmox VE host is asked as well."""
     soak_s: float = 0.0

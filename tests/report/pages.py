@@ -63,7 +63,9 @@ def state(**changes: Any) -> State:
         "nodes": {**workers, "k8s-cp-1": control_plane()},
         "pods": [pod("immich-machine-learning-1", "immich-machine-learning", "k8s-worker-1")],
         "runtime_classes": {"nvidia": {"handler": "nvidia"}},
-        "policies": [{"metadata": {"name": "cluster-policy"}, "status": {"state": "ready"}}],
+        "policies": [
+            {"metadata": {"name": "cluster-policy"}, "spec": {}, "status": {"state": "ready"}}
+        ],
         "daemon_sets": [],
         "deployments": [],
         "claims": [

@@ -91,7 +91,9 @@ def healthy() -> State:
         nodes={name: node(name) for name in names},
         pods=[pod()],
         runtime_classes={"nvidia": {"handler": "nvidia"}},
-        policies=[{"metadata": {"name": "cluster-policy"}, "status": {"state": "ready"}}],
+        policies=[
+            {"metadata": {"name": "cluster-policy"}, "spec": {}, "status": {"state": "ready"}}
+        ],
         daemon_sets=[
             {
                 "metadata": {"name": "nvidia-device-plugin-daemonset"},
@@ -191,6 +193,10 @@ def driver_on(state: State) -> None:
     state.daemon_sets.append({"metadata": {"name": "nvidia-driver-daemonset"}, "status": {}})
 
 
+def plugin_off(state: State) -> None:
+    state.policies[0]["spec"]["devicePlugin"] = {"enabled": False}
+
+
 def no_class(state: State) -> None:
     state.runtime_classes.pop("nvidia")  # type: ignore[attr-defined]
 
@@ -248,6 +254,7 @@ def unbound(state: State) -> None:
         (operand_down, {"operands"}, "operator", "1 of 2 pods"),
         (nowhere, {"operands"}, "operator", "wants no pod, and the stack has 2 GPU nodes"),
         (driver_on, {"operands"}, "operator", "driver.enabled: true"),
+        (plugin_off, {"operands"}, "operator", "devicePlugin.enabled: false, and the stack"),
         (no_class, {"runtime-class"}, "runtime-class", "does not exist"),
         (other_handler, {"runtime-class"}, "runtime-class", "its handler is runc"),
         (pending, {"app"}, "app", "Insufficient nvidia.com/gpu"),
