@@ -21,6 +21,7 @@ from rack.cluster.operator_snapshot import Snapshot, labels, read
 from rack.rack import Rack
 from rack.settings import Settings
 from rack.world.nodefacts import NodeFacts
+from rack.world.operator import wakes
 
 LOG: Final = logging.getLogger(__name__)
 LOOK_S: Final = 1.0
@@ -119,6 +120,10 @@ def _events(snapshot: Snapshot, policy: Object, sets: list[Object]) -> object:
         sorted(pod["metadata"]["uid"] for pod in snapshot.operator_pods),
         policy["metadata"]["uid"],
         policy["metadata"]["generation"],
-        sorted((name, sorted(labels(node).items())) for name, node in snapshot.nodes.items()),
+        sorted(
+            (name, seen)
+            for name, node in snapshot.nodes.items()
+            if any(seen := wakes(labels(node)))
+        ),
         sorted((one["metadata"]["name"], one["metadata"]["resourceVersion"]) for one in sets),
     )

@@ -23,6 +23,7 @@ PRESENT: Final = "nvidia.com/gpu.present"
 DEPLOY: Final = "nvidia.com/gpu.deploy."
 OPERANDS: Final = f"{DEPLOY}operands"
 MIG_MANAGER: Final = f"{DEPLOY}mig-manager"
+_WORKLOAD: Final = "nvidia.com/gpu.workload.config"
 _CONTAINER_WORKLOAD: Final = (
     "container-toolkit",
     "dcgm",
@@ -152,6 +153,20 @@ def _relabel(labels: Labels, view: PolicyView) -> dict[str, str | None]:
 
 def _is_mig_capable(labels: Labels) -> bool:
     return labels.get(f"{gfd.PREFIX}mig.capable") == "true"
+
+
+def wakes(labels: Labels) -> tuple[object, ...]:
+    """What the operator looks at when a node's labels change: anything else wakes it not.
+
+    A label of its own that somebody removes is put back at its next reconciliation only.
+    """
+    return (
+        labels.get(GPU_PCI) == "true",
+        labels.get(PRESENT) == "true",
+        labels.get(OPERANDS) == "false",
+        labels.get(_WORKLOAD, ""),
+        _is_mig_capable(labels) and MIG_MANAGER not in labels,
+    )
 
 
 def _merged(labels: Labels, changes: Mapping[str, str | None]) -> dict[str, str]:

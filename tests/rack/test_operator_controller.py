@@ -166,9 +166,32 @@ def test_a_deleted_runtime_class_comes_back_with_the_next_event_only(cluster: Cl
     cluster.api.delete(NVIDIA)
     cluster.look(2)
     assert NVIDIA not in cluster.api.objects
-    cluster.api.merge("/api/v1/nodes/k8s-cp-1", {"metadata": {"labels": {"new": "yes"}}})
+    cluster.run_daemon_sets(unavailable=1)
     cluster.look()
     assert NVIDIA in cluster.api.objects
+
+
+@pytest.mark.parametrize(
+    ("labels", "wakes"),
+    [
+        ({"new": "yes"}, False),
+        ({"nvidia.com/gpu.deploy.device-plugin": None}, False),
+        ({"nvidia.com/gpu.deploy.operands": "false"}, True),
+        ({"nvidia.com/gpu.workload.config": "vm-passthrough"}, True),
+        ({"nvidia.com/gpu.present": None}, True),
+    ],
+)
+def test_few_labels_of_a_node_wake_the_operator(
+    cluster: Cluster, labels: dict[str, str | None], wakes: bool
+) -> None:
+    cluster.install()
+    cluster.look(2)
+    cluster.run_daemon_sets()
+    cluster.look(2)
+    cluster.api.delete(NVIDIA)
+    cluster.api.merge(f"/api/v1/nodes/{WORKER}", {"metadata": {"labels": labels}})
+    cluster.look(2)
+    assert (NVIDIA in cluster.api.objects) is wakes
 
 
 def test_another_handler_cannot_be_changed(cluster: Cluster) -> None:
