@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_passthrough.checks.finding import Finding
 from gpu_passthrough.checks.report import Report
 from gpu_passthrough.config import Stack
-from gpu_passthrough.verify import checks
 from gpu_passthrough.verify.cluster import Cluster, ForbiddenError, UnreachableError
+from gpu_passthrough.verify.run import looked
 from gpu_passthrough.verify.state import State, read
 
 COMMAND = "look"
@@ -45,15 +44,7 @@ def judged(stack: Stack, seen: Seen) -> Report | None:
     """What verify says of a look, as far as looking goes: nothing is computed."""
     if (state := seen.state) is None:
         return None
-    found: list[Finding] = [
-        *checks.nodes(stack, state),
-        *checks.talos(stack, state),
-        *checks.operator(stack, state),
-        *checks.gpus(stack, state),
-        *checks.runtime_class(stack, state),
-        *checks.apps(stack, state, None),
-    ]
-    return Report(COMMAND, f"the cluster at {seen.host}", found)
+    return Report(COMMAND, f"the cluster at {seen.host}", list(looked(stack, state)))
 
 
 def together(own: Report | None, given: list[Report]) -> list[Report]:

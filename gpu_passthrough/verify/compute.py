@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gpu_passthrough.checks.finding import Finding
 from gpu_passthrough.config import App, Stack
-from gpu_passthrough.verify.checks import Check
+from gpu_passthrough.verify.check import Check
 from gpu_passthrough.verify.cluster import Cluster, ForbiddenError, Object, Probed
 from gpu_passthrough.verify.state import State, is_ready
 

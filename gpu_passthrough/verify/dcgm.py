@@ -7,7 +7,7 @@ from typing import Final
 
 from gpu_passthrough.checks.finding import Finding
 from gpu_passthrough.config import Stack
-from gpu_passthrough.verify.checks import Check
+from gpu_passthrough.verify.check import Check
 from gpu_passthrough.verify.cluster import Cluster
 from gpu_passthrough.verify.state import State, is_ready
 from gpu_passthrough.watch.metrics import PORT, Told, exporters

@@ -11,8 +11,8 @@ from typing import Final
 from gpu_passthrough.checks.finding import Finding, Layer
 from gpu_passthrough.checks.report import Report
 from gpu_passthrough.config import Stack
-from gpu_passthrough.verify import checks, compute, dcgm, host, soak
-from gpu_passthrough.verify.checks import Check
+from gpu_passthrough.verify import apps, compute, dcgm, host, nodes, offers, operator, soak
+from gpu_passthrough.verify.check import Check
 from gpu_passthrough.verify.cluster import Cluster, ForbiddenError, UnreachableError
 from gpu_passthrough.verify.state import State, read
 
@@ -24,17 +24,18 @@ CHECKS: Final[dict[str, Check]] = {
         one.id: one
         for one in (
             API,
-            checks.NODE,
-            checks.TALOS,
-            checks.DRIVER,
-            checks.RESTARTS,
-            checks.OPERANDS,
-            checks.ALLOCATABLE,
-            checks.LABELS,
+            nodes.NODE,
+            nodes.TALOS,
+            nodes.DRIVER,
+            nodes.RESTARTS,
+            nodes.TAINTS,
+            operator.OPERANDS,
+            offers.ALLOCATABLE,
+            offers.LABELS,
             dcgm.METRICS,
-            checks.CLASS,
-            checks.APP,
-            checks.VOLUMES,
+            offers.CLASS,
+            apps.APP,
+            apps.VOLUMES,
             compute.BY_CLASS,
             compute.BY_CLAIM,
             compute.NO_CLAIM,
@@ -107,6 +108,18 @@ def _counting(below: Report) -> list[Finding]:
     return [replace(one, best_effort=False) if below.unreachable else one for one in below.findings]
 
 
+def looked(stack: Stack, state: State, app: str | None = None) -> Iterator[Finding]:
+    """What shows in the cluster's objects alone, lowest layer first."""
+    yield from nodes.nodes(stack, state)
+    yield from nodes.talos(stack, state)
+    yield from nodes.restarts(stack, state)
+    yield from nodes.taints(stack, state)
+    yield from operator.operator(stack, state)
+    yield from offers.gpus(stack, state)
+    yield from offers.runtime_class(stack, state)
+    yield from apps.apps(stack, state, app)
+
+
 def _all(
     stack: Stack,
     state: State,
@@ -114,14 +127,8 @@ def _all(
     choice: Choice,
     say: Callable[[str], None],
 ) -> Iterator[Finding]:
-    yield from checks.nodes(stack, state)
-    yield from checks.talos(stack, state)
-    yield from checks.restarts(stack, state)
-    yield from checks.operator(stack, state)
-    yield from checks.gpus(stack, state)
+    yield from looked(stack, state, choice.app)
     yield from dcgm.metrics(cluster, stack, state)
-    yield from checks.runtime_class(stack, state)
-    yield from checks.apps(stack, state, choice.app)
     if choice.layer in (None, "app", "runtime-class"):
         say("computing in the apps' own pods")
         yield from compute.in_apps(cluster, stack, state, choice.app)

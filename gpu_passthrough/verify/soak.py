@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gpu_passthrough.checks.finding import Finding
 from gpu_passthrough.config import Stack
-from gpu_passthrough.verify.checks import Check
+from gpu_passthrough.verify.check import Check
 from gpu_passthrough.verify.cluster import Cluster, Object, UnreachableError
 from gpu_passthrough.verify.state import is_ready
 

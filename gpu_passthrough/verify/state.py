@@ -23,6 +23,8 @@ class State:
     """Of the operator's namespace."""
     deployments: list[Object]
     claims: list[Object]
+    namespace: Object | None
+    """The operator's."""
     reboot_events: list[Object]
     """What kubelets said after a restart of their machine; kept for an hour."""
 
@@ -85,6 +87,7 @@ def read(cluster: Cluster, operator_namespace: str) -> State:
         daemon_sets=cluster.items(f"/apis/apps/v1/namespaces/{operator_namespace}/daemonsets"),
         deployments=cluster.items("/apis/apps/v1/deployments"),
         claims=cluster.items("/api/v1/persistentvolumeclaims"),
+        namespace=cluster.get(f"/api/v1/namespaces/{operator_namespace}"),
         reboot_events=cluster.items("/api/v1/events?fieldSelector=reason%3DRebooted"),
     )
 

@@ -34,6 +34,7 @@ def node(name: str, **labels: str) -> dict[str, Any]:
     found = {"extensions.talos.dev/nonfree-kmod-nvidia-lts": "580.178.04-v1.13.9", **labels}
     return {
         "metadata": {"name": name, "labels": found},
+        "spec": {},
         "status": {
             "conditions": [READY],
             "nodeInfo": {"osImage": "Talos (v1.13.9)"},
@@ -75,6 +76,7 @@ def state(**changes: Any) -> State:
                 "status": {"phase": "Bound"},
             }
         ],
+        "namespace": None,
         "reboot_events": [],
     }
     return State(**{**values, **changes})

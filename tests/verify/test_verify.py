@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from gpu_passthrough.checks.finding import Finding
-from gpu_passthrough.config import Stack
+from gpu_passthrough.config import Stack, Taint
 from gpu_passthrough.judging import judge
-from gpu_passthrough.verify import checks, compute, dcgm, host, soak
+from gpu_passthrough.verify import apps, compute, dcgm, host, soak
 from gpu_passthrough.verify.cluster import (
     Cluster,
     ForbiddenError,
@@ -23,12 +23,13 @@ from gpu_passthrough.verify.cluster import (
     read_answer,
 )
 from gpu_passthrough.verify.diagnose import diagnose
-from gpu_passthrough.verify.run import CHECKS, Choice, verify
+from gpu_passthrough.verify.run import CHECKS, Choice, looked, verify
 from gpu_passthrough.verify.state import State, allocatable, claimed
 from gpu_passthrough.watch.metrics import Told as Exporter
 from gpu_passthrough.watch.sample import GpuSample
 from tests.unit.stacks import changed
 
+IMAGE = "ghcr.io/immich-app/immich-machine-learning:v3.0.0-cuda"
 READY = {"type": "Ready", "status": "True"}
 EXTENSION = "extensions.talos.dev/nonfree-kmod-nvidia-lts"
 LABELS = {
@@ -59,6 +60,7 @@ def node(name: str) -> dict[str, Any]:
         }
     return {
         "metadata": {"name": name, "labels": labels},
+        "spec": {},
         "status": {
             "conditions": [READY],
             "nodeInfo": {"osImage": "Talos (v1.13.9)"},
@@ -100,7 +102,32 @@ def healthy() -> State:
                 "status": {"desiredNumberScheduled": 2, "numberReady": 2},
             }
         ],
-        deployments=[{"metadata": deployment, "spec": {"strategy": {"type": "Recreate"}}}],
+        deployments=[
+            {
+                "metadata": deployment,
+                "spec": {
+                    "replicas": 1,
+                    "strategy": {"type": "Recreate"},
+                    "template": {
+                        "spec": {
+                            "runtimeClassName": "nvidia",
+                            "containers": [
+                                {"image": IMAGE, "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+                            ],
+                        }
+                    },
+                },
+            },
+            {
+                "metadata": {
+                    "name": "gpu-operator",
+                    "namespace": "gpu-operator",
+                    "labels": {"app.kubernetes.io/managed-by": "Helm"},
+                },
+                "spec": {"replicas": 1},
+                "status": {"readyReplicas": 1},
+            },
+        ],
         claims=[
             {
                 "metadata": claim,
@@ -108,6 +135,12 @@ def healthy() -> State:
                 "status": {"phase": "Bound"},
             }
         ],
+        namespace={
+            "metadata": {
+                "name": "gpu-operator",
+                "labels": {"pod-security.kubernetes.io/enforce": "privileged"},
+            }
+        },
         reboot_events=[],
     )
 
@@ -118,15 +151,7 @@ def stack() -> Stack:
 
 
 def findings(stack: Stack, state: State) -> list[Finding]:
-    return [
-        *checks.nodes(stack, state),
-        *checks.talos(stack, state),
-        *checks.restarts(stack, state),
-        *checks.operator(stack, state),
-        *checks.gpus(stack, state),
-        *checks.runtime_class(stack, state),
-        *checks.apps(stack, state, None),
-    ]
+    return list(looked(stack, state))
 
 
 def test_a_healthy_cluster_passes(stack: Stack) -> None:
@@ -197,6 +222,45 @@ def plugin_off(state: State) -> None:
     state.policies[0]["spec"]["devicePlugin"] = {"enabled": False}
 
 
+def baseline(state: State) -> None:
+    assert state.namespace
+    state.namespace["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "baseline"}
+
+
+def no_operator(state: State) -> None:
+    state.deployments[1].update(spec={"replicas": 0}, status={})
+
+
+def operator_down(state: State) -> None:
+    state.deployments[1]["status"] = {}
+
+
+def tainted(state: State) -> None:
+    taint = {"key": "team", "value": "ml", "effect": "NoExecute"}
+    state.nodes["k8s-worker-1"]["spec"]["taints"] = [taint]
+
+
+def cordoned(state: State) -> None:
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    state.nodes["k8s-worker-1"]["spec"]["taints"] = [taint]
+
+
+def without_class(state: State) -> None:
+    del state.deployments[0]["spec"]["template"]["spec"]["runtimeClassName"]
+
+
+def without_limit(state: State) -> None:
+    del state.deployments[0]["spec"]["template"]["spec"]["containers"][0]["resources"]
+
+
+def other_image(state: State) -> None:
+    state.deployments[0]["spec"]["template"]["spec"]["containers"][0]["image"] = "other:1"
+
+
+def scaled(state: State) -> None:
+    state.deployments[0]["spec"]["replicas"] = 3
+
+
 def no_class(state: State) -> None:
     state.runtime_classes.pop("nvidia")  # type: ignore[attr-defined]
 
@@ -255,6 +319,15 @@ def unbound(state: State) -> None:
         (nowhere, {"operands"}, "operator", "wants no pod, and the stack has 2 GPU nodes"),
         (driver_on, {"operands"}, "operator", "driver.enabled: true"),
         (plugin_off, {"operands"}, "operator", "devicePlugin.enabled: false, and the stack"),
+        (baseline, {"operands"}, "operator", "is baseline, not privileged"),
+        (no_operator, {"operands"}, "operator", "0 of its pods are ready, 0 are wanted"),
+        (operator_down, {"operands"}, "operator", "0 of its pods are ready, 1 are wanted"),
+        (tainted, {"taints"}, "kubernetes", "it has the taint team:NoExecute"),
+        (cordoned, {"taints"}, "kubernetes", "unschedulable:NoSchedule"),
+        (without_class, {"app"}, "app", "runtimeClassName is absent, the stack says nvidia"),
+        (without_limit, {"app"}, "app", "limit nvidia.com/gpu is absent, the stack says 1"),
+        (other_image, {"app"}, "app", "image is other:1, the stack says ghcr.io"),
+        (scaled, {"app"}, "app", "replicas is 3, the stack says 1"),
         (no_class, {"runtime-class"}, "runtime-class", "does not exist"),
         (other_handler, {"runtime-class"}, "runtime-class", "its handler is runc"),
         (pending, {"app"}, "app", "Insufficient nvidia.com/gpu"),
@@ -278,12 +351,24 @@ def test_what_is_broken_is_named_with_its_layer(
 def test_a_pod_on_a_card_that_does_not_fit() -> None:
     stack = judge(changed({"apps": {"immich-machine-learning": {"vramMib": 20000}}}))
     state = deepcopy(healthy())
-    assert not [one for one in checks.apps(stack, state, None) if one.fails]
+    assert not [one for one in apps.apps(stack, state, None) if one.fails]
     too_small(state)
-    failed = [one for one in checks.apps(stack, state, None) if one.fails]
+    failed = [one for one in apps.apps(stack, state, None) if one.fails]
     assert [one.id for one in failed] == ["app"]
     assert "k8s-worker-2: " in failed[0].cause
     assert "20000 MiB asked" in failed[0].cause
+
+
+def test_taints_that_are_there_on_purpose(stack: Stack) -> None:
+    own = {"key": "team", "effect": "NoSchedule"}
+    known = stack.model_copy(update={"gpu_taint": Taint(key="team")})
+    state = deepcopy(healthy())
+    state.nodes["k8s-worker-1"]["spec"]["taints"] = [
+        own,
+        {"key": "x", "effect": "PreferNoSchedule"},
+    ]
+    state.nodes["k8s-cp-1"]["spec"]["taints"] = [{"key": "any", "effect": "NoSchedule"}]
+    assert not [one for one in looked(known, state) if one.fails]
 
 
 def test_an_operand_for_special_cards_may_be_nowhere(stack: Stack) -> None:

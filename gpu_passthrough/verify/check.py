@@ -1,0 +1,55 @@
+"""One check of a cluster: what it claims, and how it says what it found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_passthrough.checks.finding import Evidence, Finding, Layer
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: its id, what it claims, and its layer."""
+
+    id: str
+    title: str
+    layer: Layer
+
+    def passed(self, subject: str, found: str) -> Finding:
+        """It is as it has to be."""
+        return Finding(
+            id=self.id,
+            title=self.title,
+            status="passed",
+            layer=self.layer,
+            subject=subject,
+            cause=found,
+        )
+
+    def failed(
+        self, subject: str, cause: str, consequence: str, fix: str, asked: str, answered: object
+    ) -> Finding:
+        """It is not as it has to be."""
+        return Finding(
+            id=self.id,
+            title=self.title,
+            status="failed",
+            layer=self.layer,
+            subject=subject,
+            cause=cause,
+            consequence=consequence,
+            fix=fix,
+            evidence=(Evidence(asked, str(answered)[:400]),),
+        )
+
+    def unknown(self, subject: str, why: str, *, best_effort: bool = True) -> Finding:
+        """It cannot be told."""
+        return Finding(
+            id=self.id,
+            title=self.title,
+            status="could-not-tell",
+            layer=self.layer,
+            subject=subject,
+            cause=why,
+            best_effort=best_effort,
+        )
