@@ -21,13 +21,15 @@ from rack.cluster.operator_snapshot import Snapshot, labels, read
 from rack.rack import Rack
 from rack.settings import Settings
 from rack.world.nodefacts import NodeFacts
-from rack.world.operator import wakes
+from rack.world.operator import NFD_LABELS_MISSING, Status, wakes
 
 LOG: Final = logging.getLogger(__name__)
 LOOK_S: Final = 1.0
 """Pause between two readings of the cluster."""
 REQUEUE_S: Final = 5.0
 """The operator looks again after this long while anything is not ready."""
+POLL_S: Final = 45.0
+"""The same while node feature discovery has labelled no node."""
 
 
 class OperatorController:
@@ -97,8 +99,7 @@ class OperatorController:
             return
         found = reconcile(api, snapshot, policy, namespace)
         self._seen = seen
-        is_done = found.state == "ready"
-        self._again_at = float("inf") if is_done else time.monotonic() + REQUEUE_S
+        self._again_at = time.monotonic() + _pause(found)
 
     def _connect(self) -> Api | None:
         """The API server of the kubeconfig, anew when the file is another one."""
@@ -111,6 +112,14 @@ class OperatorController:
             self._api, self._api_of = Api(self._kubeconfig), made
             self._seen = None
         return self._api
+
+
+def _pause(found: Status) -> float:
+    """Seconds until the operator looks again without an event."""
+    if found.state != "ready":
+        return REQUEUE_S
+    is_blind = any(one.reason == NFD_LABELS_MISSING for one in found.conditions)
+    return POLL_S if is_blind else float("inf")
 
 
 def _events(snapshot: Snapshot, policy: Object, sets: list[Object]) -> object:

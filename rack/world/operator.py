@@ -36,6 +36,7 @@ _CONTAINER_WORKLOAD: Final = (
 )
 """Operands that a node with containers on its GPUs may run, each by a label of its own."""
 _BROKEN_ON_TALOS: Final = "v26.3.0"
+NFD_LABELS_MISSING: Final = "NFDLabelsMissing"
 _PSA_MODES: Final = ("enforce", "audit", "warn")
 
 Labels = Mapping[str, str]
@@ -241,7 +242,7 @@ def status(done: Plan, sets: Sequence[DaemonSetView], error: str = "") -> Status
             "OperandNotReady", f"ClusterPolicy is not ready, states not ready: [{names}]"
         )
     if not done.has_nfd_labels:
-        return _ready("NFDLabelsMissing", "No NFD labels found")
+        return _ready(NFD_LABELS_MISSING, "No NFD labels found")
     if not done.has_gpu_nodes:
         text = "No GPU node found, watching for new nodes to join the cluster."
         return _ready("NoGPUNodes", text)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from rack.cluster.api import Object
-from rack.cluster.operator import OperatorController
+from rack.cluster.operator import POLL_S, OperatorController
 from rack.cluster.operator_reconcile import RUNTIME_CLASSES
 from rack.cluster.operator_snapshot import POLICIES
 from rack.rack import Rack
@@ -224,11 +225,16 @@ def test_a_changed_value_reaches_the_daemon_set(cluster: Cluster) -> None:
     assert template["metadata"]["labels"]["team"] == "ml"
 
 
-def test_ready_without_a_gpu_node(tmp_path: Path) -> None:
+def test_ready_without_a_gpu_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(tmp_path)
     cluster.facts = {name: node().model_copy(update={"name": name}) for name in cluster.facts}
     cluster.install()
     cluster.look(2)
+    # Without a GPU no label wakes the operator: it finds those of discovery when it looks again.
+    assert cluster.status == ("ready", "NFDLabelsMissing")
+    later = time.monotonic() + POLL_S
+    monkeypatch.setattr("rack.cluster.operator.time.monotonic", lambda: later)
+    cluster.look()
     assert cluster.status == ("ready", "NoGPUNodes")
     assert NVIDIA in cluster.api.objects
     assert not cluster.daemon_sets
