@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.site import Site, free_shift
+from tests.e2e.site import Site, running_site
 
 PROGRAMS = (
     "pulumi",
@@ -23,14 +22,14 @@ PROGRAMS = (
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A site whose rack runs; a missing program fails the tests, never skips them."""
+def programs() -> None:
+    """A missing program fails the tests, never skips them."""
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     assert not missing, f"not on PATH: {', '.join(missing)}; `make test` brings them"
-    made = Site(Path(tmp_path_factory.mktemp("site")), shift=free_shift())
-    started = made.rack("up")
-    assert started.code == 0, started.text
-    created = made.pulumi("stack init")
-    assert created.code == 0, created.text
-    yield made
-    made.rack("stop")
+
+
+@pytest.fixture(scope="session")
+def site(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site whose rack runs."""
+    with running_site(tmp_path_factory.mktemp("site")) as made:
+        yield made

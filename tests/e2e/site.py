@@ -12,6 +12,8 @@ import re
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +28,20 @@ PROGRAM = ("Pulumi.yaml", "__main__.py", "components", "gpu_passthrough", "stack
 PORTS = (8006, 8480, 6443)
 LONGEST = 300
 """Seconds after which a command counts as hung."""
+
+
+@contextmanager
+def running_site(folder: Path) -> Iterator[Site]:
+    """A site with a rack of its own, which ends with it, and an empty stack."""
+    made = Site(folder, free_shift())
+    started = made.rack("up")
+    assert started.code == 0, started.text
+    try:
+        created = made.pulumi("stack init")
+        assert created.code == 0, created.text
+        yield made
+    finally:
+        made.rack("stop")
 
 
 def free_shift() -> int:
@@ -159,13 +175,15 @@ class Site:
         found = json.loads(done.out)["deployment"].get("resources") or []
         return [one for one in found if one["type"] != "pulumi:pulumi:Stack"]
 
-    def proxmox(self, path: str) -> Any:
-        """What the rack's Proxmox API answers to a GET."""
+    def proxmox(self, path: str, method: str = "GET", **options: str | int) -> Any:
+        """What the rack's Proxmox API answers."""
         token = (self.folder / "rack" / "proxmox-token").read_text().strip()
-        answer = requests.get(
+        answer = requests.request(
+            method,
             f"https://127.0.0.1:{8006 + self.shift}/api2/json{path}",
             headers={"Authorization": f"PVEAPIToken={token}"},
-            verify=self.folder / "rack" / "proxmox.pem",
+            data=options or None,
+            verify=str(self.folder / "rack" / "proxmox.pem"),
             timeout=10,
         )
         answer.raise_for_status()
