@@ -30,6 +30,7 @@ from components.talos_nvidia_node import TalosNvidiaNode, TalosNvidiaNodeArgs
 from gpu_passthrough.config import Cluster, KubernetesAccess, Node, Stack
 from gpu_passthrough.load import load_stack
 from gpu_passthrough.problems import ConfigurationError
+from gpu_passthrough.recover.unfinished import backend, refusal, unfinished
 
 Vms = dict[str, ProxmoxGpuVm]
 Nodes = dict[str, TalosNvidiaNode]
@@ -50,10 +51,13 @@ class Foundation:
 
 def configuration() -> Stack:
     """Read the stack; what is wrong with it ends the run before anything is made."""
+    steps = unfinished(backend(), pulumi.get_project(), pulumi.get_stack())
+    if steps and not pulumi.runtime.is_dry_run():
+        raise pulumi.RunError(refusal(steps, pulumi.get_stack()))
     try:
         return load_stack()
-    except ConfigurationError as refusal:
-        raise pulumi.RunError(str(refusal)) from None
+    except ConfigurationError as error:
+        raise pulumi.RunError(str(error)) from None
 
 
 def machines(

@@ -38,8 +38,8 @@ def prove(stack: Stack, access: Access, after: Sequence[pulumi.Resource]) -> Non
 
 def _compute(stack: Stack, kubeconfig: str, context: str | None) -> None:
     """Imported here, because the client takes half a second to load, and a preview needs none."""
+    from gpu_passthrough.checks.diagnose import diagnose
     from gpu_passthrough.verify.cluster import Cluster, UnreachableError
-    from gpu_passthrough.verify.diagnose import diagnose
     from gpu_passthrough.verify.run import Choice, verify
 
     pulumi.log.info("proof: computing on every GPU")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree as Xml
 
+from gpu_passthrough.checks.diagnose import diagnose
 from gpu_passthrough.checks.finding import Finding, Status
 from gpu_passthrough.checks.render import details
 from gpu_passthrough.checks.report import Report
@@ -44,7 +45,23 @@ def as_dict(report: Report) -> dict[str, Any]:
         "reachable": not report.unreachable,
         "seconds": round(report.seconds, 3),
         "counts": report.counts,
+        "diagnosis": _diagnosis(report),
         "findings": [_finding(one) for one in report.findings],
+    }
+
+
+def _diagnosis(report: Report) -> dict[str, Any] | None:
+    """The lowest broken layer, its failures in order, and what follows; None where all is well."""
+    found = diagnose(report.failures)
+    if not found.causes:
+        return None
+    return {
+        "layer": found.causes[0].layer,
+        "causes": [
+            {"id": one.id, "subject": one.subject, "cause": one.cause, "fix": one.fix}
+            for one in found.causes
+        ],
+        "follow": [{"id": one.id, "subject": one.subject} for one in found.follow],
     }
 
 

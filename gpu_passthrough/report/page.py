@@ -13,6 +13,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from gpu_passthrough.checks.diagnose import Diagnosis, diagnose
 from gpu_passthrough.checks.finding import Finding
 from gpu_passthrough.checks.render import MARKS, details
 from gpu_passthrough.checks.report import Report
@@ -20,7 +21,6 @@ from gpu_passthrough.config import Stack
 from gpu_passthrough.report.chain import TITLES, WORDS, Chain, chains
 from gpu_passthrough.report.seen import Seen, judged, together
 from gpu_passthrough.report.versions import verdict, versions
-from gpu_passthrough.verify.diagnose import Diagnosis, diagnose
 
 HERE: Final = Path(__file__).parent
 UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})

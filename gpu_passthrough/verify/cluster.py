@@ -163,9 +163,21 @@ class Cluster:
             events = self.items(f"{folder}?fieldSelector={chosen}")
         except ForbiddenError:
             events = []
-        said = [one.get("message") for one in conditions if one.get("reason") == "Unschedulable"]
+        said = self._silence(pod)
+        said += [one.get("message") for one in conditions if one.get("reason") == "Unschedulable"]
         said += [one["message"] for one in events if one.get("reason") != "FailedScheduling"]
         return list(dict.fromkeys(str(text) for text in said if text))
+
+    def _silence(self, pod: Object) -> list[str]:
+        """A node that has fallen silent starts nothing."""
+        name = pod["spec"].get("nodeName")
+        node = self.get(f"/api/v1/nodes/{name}") if name else None
+        conditions = (node or {}).get("status", {}).get("conditions") or ()
+        return [
+            f"node {name} is not ready: {one.get('message')}"
+            for one in conditions
+            if one["type"] == "Ready" and one["status"] != "True"
+        ]
 
     def _logs(self, path: str, pod: Object) -> Probed:
         answer = self._api.call_api(
@@ -176,6 +188,17 @@ class Cluster:
         if found.problem and pod["status"].get("phase") == "Failed":
             return Probed(problem=f"the pod failed{_why(pod)}: {text.strip()[-300:]}")
         return found
+
+
+class NoCluster(Cluster):
+    """A cluster to which there is no way: every question ends with the reason."""
+
+    def __init__(self, why: str) -> None:
+        self.host = "no cluster"
+        self._why = why
+
+    def _request(self, method: str, path: str, body: object = None) -> Any:
+        raise UnreachableError(self._why)
 
 
 def program() -> str:

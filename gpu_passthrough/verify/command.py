@@ -8,15 +8,15 @@ from pathlib import Path
 
 import typer
 
+from gpu_passthrough.checks.diagnose import diagnose
 from gpu_passthrough.checks.finding import LAYERS
 from gpu_passthrough.checks.machine import as_json as to_json
 from gpu_passthrough.checks.machine import write_junit
 from gpu_passthrough.checks.progress import Progress
 from gpu_passthrough.checks.render import show
-from gpu_passthrough.checks.report import UNREACHABLE, WRONG_USE, UnknownCheckError, check_ignored
+from gpu_passthrough.checks.report import WRONG_USE, UnknownCheckError, check_ignored
 from gpu_passthrough.config import Stack
-from gpu_passthrough.verify.cluster import Cluster, UnreachableError
-from gpu_passthrough.verify.diagnose import diagnose
+from gpu_passthrough.verify.cluster import Cluster, NoCluster, UnreachableError
 from gpu_passthrough.verify.run import CHECKS, Choice, verify
 
 
@@ -35,15 +35,12 @@ def run_verify(
     problem = _wrong_use(stack, choice)
     try:
         ids = check_ignored(ignored, CHECKS)
-        cluster = Cluster(kubeconfig)
     except UnknownCheckError as error:
         problem = str(error)
-    except UnreachableError as error:
-        typer.echo(str(error), err=True)
-        return UNREACHABLE
     if problem:
         typer.echo(problem, err=True)
         return WRONG_USE
+    cluster = _cluster(kubeconfig)
     with Progress(lambda text: typer.echo(f"verify: {text}", err=True)) as progress:
         report = verify(name, stack, cluster, choice, progress, folder).ignoring(ids)
     if junit is not None:
@@ -54,6 +51,14 @@ def run_verify(
         show(report, sys.stdout)
         typer.echo(diagnose(report.failures).text)
     return report.exit_code
+
+
+def _cluster(kubeconfig: str) -> Cluster:
+    """Without a way to the cluster the host may still say what is wrong."""
+    try:
+        return Cluster(kubeconfig)
+    except UnreachableError as error:
+        return NoCluster(str(error))
 
 
 def _wrong_use(stack: Stack, choice: Choice) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +22,10 @@ IN_APP: Final = Check("compute-app", "The app's own pod computes on its GPU", "a
 PROVIDER: Final = Check("provider", "The app's inference session gets the GPU", "app")
 VISIBLE: Final = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
 """Asks the toolkit for every card of the node; only for pods that claim none."""
+
+
+AT_ONCE: Final = 8
+"""Nodes on which the probe runs at the same time."""
 
 
 @dataclass(frozen=True)
@@ -69,22 +74,33 @@ def driver_of(stack: Stack) -> str | None:
     return stack.cluster.extensions.driver if stack.cluster else None
 
 
-def on_nodes(prober: Prober, state: State) -> Iterator[Finding]:
-    """Each GPU node: by claim where a card is free, by class alone, and without either."""
+def on_nodes(prober: Prober, state: State, down: Collection[str] = ()) -> Iterator[Finding]:
+    """Each GPU node: by claim where a card is free, by class alone, and without either.
+
+    down: nodes of which the host says that they do not run; Kubernetes notices later.
+    """
     app = prober.app
     if app is None:
         yield BY_CLAIM.unknown("every node", "the stack has no app whose image could be used")
         return
-    for name, machine in prober.stack.members.items():
-        node = state.nodes.get(name)
-        if not machine.gpus or node is None or not is_ready(node):
-            continue
-        yield _tried(prober, BY_CLASS, app, name, len(machine.gpus), gpus=0, runtime=True)
-        if free := state.free(name):
-            yield _tried(prober, BY_CLAIM, app, name, free, gpus=free, runtime=True)
-        else:
-            yield BY_CLAIM.passed(name, "no free GPU; the holder's own pod is asked instead")
-        yield _sees_nothing(prober, app, name)
+    nodes = [
+        name
+        for name in prober.stack.gpu_nodes
+        if name not in down and name in state.nodes and is_ready(state.nodes[name])
+    ]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for found in pool.map(lambda name: list(_on_node(prober, state, app, name)), nodes):
+            yield from found
+
+
+def _on_node(prober: Prober, state: State, app: App, name: str) -> Iterator[Finding]:
+    cards = len(prober.stack.gpu_nodes[name].gpus)
+    yield _tried(prober, BY_CLASS, app, name, cards, gpus=0, runtime=True)
+    if free := state.free(name):
+        yield _tried(prober, BY_CLAIM, app, name, free, gpus=free, runtime=True)
+    else:
+        yield BY_CLAIM.passed(name, "no free GPU; the holder's own pod is asked instead")
+    yield _sees_nothing(prober, app, name)
 
 
 def _tried(
@@ -118,13 +134,15 @@ def _sees_nothing(prober: Prober, app: App, node: str) -> Finding:
     )
 
 
-def in_apps(cluster: Cluster, stack: Stack, state: State, only: str | None) -> Iterator[Finding]:
-    """Each app's own pods, which hold their cards."""
+def in_apps(
+    cluster: Cluster, stack: Stack, state: State, only: str | None, down: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Each app's own pods, which hold their cards; see `on_nodes` for `down`."""
     for name, app in stack.apps.items():
         if only not in (None, name) or not app.gpus:
             continue
         for pod in state.pods_of(app.namespace, name):
-            if not is_ready(pod):
+            if not is_ready(pod) or pod["spec"]["nodeName"] in down:
                 continue
             subject = pod["metadata"]["name"]
             container = pod["spec"]["containers"][0]["name"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from gpu_passthrough.checks.finding import Finding
@@ -16,14 +16,20 @@ METRICS: Final = Check("metrics", "DCGM tells of each of the node's cards", "ope
 NOT_ASKED: Final = Told([], "no DCGM exporter runs")
 
 
-def metrics(cluster: Cluster, stack: Stack, state: State) -> Iterator[Finding]:
-    """Ask the exporter of each ready GPU node for its cards."""
+def metrics(
+    cluster: Cluster, stack: Stack, state: State, down: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Ask the exporter of each ready GPU node for its cards.
+
+    down: nodes of which the host says that they do not run; Kubernetes notices later.
+    """
     if not stack.gpu_operator.dcgm_exporter.enabled:
         return
-    told = exporters(cluster, list(state.nodes.values()), state.pods)
+    alive = [node for name, node in state.nodes.items() if name not in down]
+    told = exporters(cluster, alive, state.pods)
     for name, machine in stack.gpu_nodes.items():
         node = state.nodes.get(name)
-        if node is not None and is_ready(node):
+        if node is not None and name not in down and is_ready(node):
             yield _judged(stack, name, len(machine.gpus), told.get(name, NOT_ASKED))
 
 

@@ -32,7 +32,7 @@ def vms(check: Check) -> Iterator[None]:
     """Each VM of the stack is there, runs, and has as many cards as the stack says."""
     listed = {int(one["vmid"]): one for one in check.ask("cluster/resources?type=vm")}
     for name, node in check.machines.items():
-        with check.about(f"{name}: VM {node.vm_id}"):
+        with check.about(f"{name}: VM {node.vm_id}", part=name):
             found = listed.get(node.vm_id)
             if found is None:
                 _absent(check, node)
@@ -81,30 +81,21 @@ def _running(check: Check, node: Node) -> None:
 
 
 def _last_words(check: Check, node: Node) -> str:
-    """What the host's last task on the VM says, or the download that its disk waits for."""
-    tasks = list(check.ask(f"nodes/{node.host}/tasks?vmid={node.vm_id}&source=all"))
-    if not tasks:
-        # Most often another host's or another day's, so that one that went well says nothing.
-        found = check.ask(f"nodes/{node.host}/tasks?typefilter={DOWNLOAD}&source=all")
-        tasks = [one for one in found if not _ended_well(one)]
-    return f"; {_said(tasks[0])}" if tasks else ""
-
-
-def _ended_well(task: Mapping[str, Any]) -> bool:
-    return str(task.get("status", "")).startswith(ENDED_WELL)
+    """The host's last task on the VM, or the download that its disk waits for, if it went wrong."""
+    tasks = check.ask(f"nodes/{node.host}/tasks?vmid={node.vm_id}&source=all")
+    tasks = tasks or check.ask(f"nodes/{node.host}/tasks?typefilter={DOWNLOAD}&source=all")
+    return _said(tasks[0]) if tasks else ""
 
 
 def _said(task: Mapping[str, Any]) -> str:
-    kind = task["type"]
-    if "status" not in task:
-        return f"the host's task {kind} has been running for {_age(task):.0f} s"
-    if _ended_well(task):
-        return f"the host's last task {kind} ended well, {_age(task):.0f} s ago"
-    return f"the host's last task {kind} failed: {str(task['status']).strip()}"
-
-
-def _age(task: Mapping[str, Any]) -> float:
-    return max(time.time() - float(task.get("endtime") or task["starttime"]), 0.0)
+    """What a task says that has not ended well."""
+    kind, status = task["type"], str(task.get("status", "")).strip()
+    if not status:
+        age = max(time.time() - float(task["starttime"]), 0.0)
+        return f"; the host's task {kind} has been running for {age:.0f} s"
+    if status.startswith(ENDED_WELL):
+        return ""
+    return f"; the host's last task {kind} failed: {status}"
 
 
 CHECKS: Final[dict[str, Entry]] = {

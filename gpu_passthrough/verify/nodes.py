@@ -16,7 +16,7 @@ DRIVER: Final = Check("driver", "The node's image has the stack's NVIDIA driver"
 RESTARTS: Final = Check("restarts", "The machine does not restart again and again", "talos")
 TAINTS: Final = Check("taints", "Nothing keeps the stack's pods off the node", "kubernetes")
 TOO_MANY: Final = 3
-"""Restarts within an hour that nobody does on purpose."""
+"""Restarts within 15 minutes that nobody does on purpose."""
 EXTENSION: Final = "extensions.talos.dev/"
 MODULES: Final = {"nonfree": "nonfree-kmod-nvidia", "open": "nvidia-open-gpu-kernel-modules"}
 
@@ -86,15 +86,15 @@ def talos(stack: Stack, state: State) -> Iterator[Finding]:
 
 
 def restarts(stack: Stack, state: State) -> Iterator[Finding]:
-    """Machines that restart again and again; Kubernetes keeps such events for an hour."""
+    """Machines that restart again and again, as their kubelets tell."""
     for name in stack.members:
         count = state.reboots(name)
         if count < TOO_MANY:
-            yield RESTARTS.passed(name, f"{count} in the last hour")
+            yield RESTARTS.passed(name, f"{count} in the last 15 minutes")
             continue
         yield RESTARTS.failed(
             name,
-            f"it restarted {count} times in the last hour",
+            f"it restarted {count} times in the last 15 minutes",
             "What runs on it ends each time, and its GPUs are gone until the operands are back.",
             "A machine with NVIDIA extensions and without a card does that: is the card in the VM?"
             " Otherwise look at talosctl dmesg, and at the host's memory.",

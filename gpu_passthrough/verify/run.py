@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -85,7 +85,8 @@ def verify(
         say("reading the cluster")
         state = read(cluster, stack.gpu_operator.namespace)
         findings.append(API.passed(cluster.host, "answers"))
-        findings += _all(stack, state, cluster, choice, say)
+        down = {one.part for one in findings if one.id == "vm" and one.fails}
+        findings += _all(stack, state, cluster, choice, say, down)
     except UnreachableError as error:
         findings = [*_counting(below), _no_cluster(str(error))]
         unreachable = True
@@ -126,16 +127,17 @@ def _all(
     cluster: Cluster,
     choice: Choice,
     say: Callable[[str], None],
+    down: Collection[str],
 ) -> Iterator[Finding]:
     yield from looked(stack, state, choice.app)
-    yield from dcgm.metrics(cluster, stack, state)
+    yield from dcgm.metrics(cluster, stack, state, down)
     if choice.layer in (None, "app", "runtime-class"):
         say("computing in the apps' own pods")
-        yield from compute.in_apps(cluster, stack, state, choice.app)
+        yield from compute.in_apps(cluster, stack, state, choice.app, down)
         if choice.app is None:
             say("computing in pods of its own on every GPU node")
             prober = compute.Prober(cluster, stack, choice.seconds)
-            yield from compute.on_nodes(prober, state)
+            yield from compute.on_nodes(prober, state, down)
     if choice.soak_s:
         say(f"watching for {choice.soak_s:.0f} s whether anything restarts")
         yield from soak.Soak(cluster, stack, choice.soak_s, say).run()

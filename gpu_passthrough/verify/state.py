@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from gpu_passthrough.verify.cluster import GPU, Cluster, Object
 
 DONE = ("Succeeded", "Failed")
+RECENT: Final = timedelta(minutes=15)
+"""How far back restarts count."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,10 @@ class State:
     namespace: Object | None
     """The operator's."""
     reboot_events: list[Object]
-    """What kubelets said after a restart of their machine; kept for an hour."""
+    """What kubelets said within RECENT after a restart of their machine."""
 
     def reboots(self, node: str) -> int:
-        """How often a machine restarted within the last hour."""
+        """How often a machine restarted within RECENT."""
         return sum(
             int(one.get("count") or 1)
             for one in self.reboot_events
@@ -88,8 +91,17 @@ def read(cluster: Cluster, operator_namespace: str) -> State:
         deployments=cluster.items("/apis/apps/v1/deployments"),
         claims=cluster.items("/api/v1/persistentvolumeclaims"),
         namespace=cluster.get(f"/api/v1/namespaces/{operator_namespace}"),
-        reboot_events=cluster.items("/api/v1/events?fieldSelector=reason%3DRebooted"),
+        reboot_events=[
+            one
+            for one in cluster.items("/api/v1/events?fieldSelector=reason%3DRebooted")
+            if _is_recent(one)
+        ],
     )
+
+
+def _is_recent(event: Object) -> bool:
+    last = str(event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
+    return datetime.now(UTC) - datetime.fromisoformat(last) < RECENT
 
 
 def _named(objects: Iterable[Object]) -> dict[str, Object]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gpu_passthrough.checks.diagnose import diagnose
 from gpu_passthrough.checks.finding import Finding
 from gpu_passthrough.config import Stack, Taint
 from gpu_passthrough.judging import judge
@@ -22,7 +23,6 @@ from gpu_passthrough.verify.cluster import (
     program,
     read_answer,
 )
-from gpu_passthrough.verify.diagnose import diagnose
 from gpu_passthrough.verify.run import CHECKS, Choice, looked, verify
 from gpu_passthrough.verify.state import State, allocatable, claimed
 from gpu_passthrough.watch.metrics import Told as Exporter
@@ -309,7 +309,7 @@ def unbound(state: State) -> None:
         (other_talos, {"talos-version"}, "talos", "Talos (v1.12.0)"),
         (other_driver, {"driver"}, "talos", "595.1"),
         (no_extension, {"driver"}, "talos", "not at all"),
-        (restarting, {"restarts"}, "talos", "it restarted 3 times in the last hour"),
+        (restarting, {"restarts"}, "talos", "it restarted 3 times in the last 15 minutes"),
         (no_gpu, {"allocatable"}, "operator", "offers 0 GPUs"),
         (too_many, {"allocatable"}, "operator", "offers 1 GPUs, the stack says 0"),
         (wrong_label, {"labels"}, "operator", "is 12288, not 24576"),
