@@ -50,10 +50,11 @@ class Cluster:
         for one in objects:
             self.api.create(COLLECTIONS[one["kind"]], one)
 
-    def refused(self, one: Object, query: str = "") -> str:
-        """The API server's words where it does not take an object; empty where it does."""
+    def refused(self, one: Object, namespace: str = NAMESPACE) -> str:
+        """The API server's words where it would not take an object; empty where it would."""
+        folder = COLLECTIONS[one["kind"]].replace(NAMESPACE, namespace)
         try:
-            self.api.create(COLLECTIONS[one["kind"]] + query, one)
+            self.api.create(f"{folder}?dryRun=All", one)
         except ApiError as refusal:
             return refusal.message
         return ""
@@ -73,9 +74,9 @@ class Cluster:
         return str(self.named("Pod", name)["status"]["phase"])
 
     def pods(self, app: str) -> list[Object]:
-        """The pods of a Deployment, oldest first."""
+        """The pods of a Deployment, without those on their way out."""
         found = self.api.list(f"{COLLECTIONS['Pod']}?labelSelector=app%3D{app}")
-        return sorted(found, key=lambda one: one["metadata"]["creationTimestamp"])
+        return [one for one in found if not one["metadata"].get("deletionTimestamp")]
 
     def runs(self, name: str) -> str:
         """Wait until a pod runs; its node."""
