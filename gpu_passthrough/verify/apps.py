@@ -11,55 +11,88 @@ from gpu_passthrough.config import Stack
 from gpu_passthrough.verify.check import Check
 from gpu_passthrough.verify.state import State, is_ready
 
+FAILED_PODS: Final = Check("failed-pods", "No failed pods hold up the app's next rollout", "app")
 APP: Final = Check("app", "The app's pods run on a card that fits", "app")
 VOLUMES: Final = Check("volumes", "The app's volumes are bound and its strategy fits them", "app")
 
 
 def apps(stack: Stack, state: State, only: str | None) -> Iterator[Finding]:
-    """Each app's pods and volumes."""
+    """Each app's Deployment, pods and volumes."""
     for name, app in stack.apps.items():
         if only not in (None, name):
             continue
         yield from _drift(stack, state, name)
-        pods = state.pods_of(app.namespace, name)
-        ready = [pod for pod in pods if is_ready(pod)]
-        if len(ready) < app.replicas:
-            yield APP.failed(
-                name,
-                f"{len(ready)} of {app.replicas} pods are ready{_waiting(pods)}",
-                "The app does not serve.",
-                f"kubectl -n {app.namespace} describe pods -l app.kubernetes.io/name={name}",
-                f"kubectl -n {app.namespace} get pods",
-                [pod["status"].get("phase") for pod in pods],
-            )
-        elif len(pods) > app.replicas:
-            yield APP.failed(
-                name,
-                f"a rollout does not end: {len(pods)} pods for {app.replicas}{_waiting(pods)}",
-                "The old version serves, and no change reaches it.",
-                f"kubectl -n {app.namespace} get events; a Multi-Attach error means that the new"
-                " pod waits for a volume of the old one: strategy Recreate.",
-                f"kubectl -n {app.namespace} rollout status deployment/{name}",
-                [pod["status"].get("phase") for pod in pods],
-            )
-        elif misplaced := _misplaced(stack, name, ready):
-            yield APP.failed(
-                name,
-                "; ".join(misplaced.values()),
-                "It ends with an error at the first call, or when the card's memory is full.",
-                "Pin the app to a card that fits: nodeSelector nvidia.com/gpu.product in the stack"
-                " file; `python -m gpu_passthrough plan` says which do.",
-                f"kubectl -n {app.namespace} get pods -o wide",
-                sorted(misplaced),
-            )
-        else:
-            places = ", ".join(sorted({pod["spec"]["nodeName"] for pod in ready}))
-            yield APP.passed(name, f"{len(ready)} on {places}" if places else "no replicas asked")
+        yield from _failed_pods(stack, state, name)
+        yield _pods(stack, state, name)
         claims = [f"{name}-{volume}" for volume in app.volumes]
         for claim in claims:
             yield _volume(state, app.namespace, claim)
         if claims:
             yield _strategy(state, app.namespace, name, claims)
+
+
+def _pods(stack: Stack, state: State, name: str) -> Finding:
+    app = stack.apps[name]
+    pods = state.pods_of(app.namespace, name)
+    ready = [pod for pod in pods if is_ready(pod)]
+    phases = [pod["status"].get("phase") for pod in pods]
+    if len(ready) < app.replicas:
+        return APP.failed(
+            name,
+            f"{len(ready)} of {app.replicas} pods are ready{_waiting(pods)}",
+            "The app does not serve.",
+            f"kubectl -n {app.namespace} describe pods -l app.kubernetes.io/name={name}",
+            f"kubectl -n {app.namespace} get pods",
+            phases,
+        )
+    if len(pods) > app.replicas:
+        return APP.failed(
+            name,
+            f"a rollout does not end: {len(pods)} pods for {app.replicas}{_waiting(pods)}",
+            "The old version serves, and no change reaches it.",
+            f"kubectl -n {app.namespace} get events; a Multi-Attach error means that the new"
+            " pod waits for a volume of the old one: strategy Recreate.",
+            f"kubectl -n {app.namespace} rollout status deployment/{name}",
+            phases,
+        )
+    if misplaced := _misplaced(stack, name, ready):
+        return APP.failed(
+            name,
+            "; ".join(misplaced.values()),
+            "It ends with an error at the first call, or when the card's memory is full.",
+            "Pin the app to a card that fits: nodeSelector nvidia.com/gpu.product in the stack"
+            " file; `python -m gpu_passthrough plan` says which do.",
+            f"kubectl -n {app.namespace} get pods -o wide",
+            sorted(misplaced),
+        )
+    places = ", ".join(sorted({pod["spec"]["nodeName"] for pod in ready}))
+    return APP.passed(name, f"{len(ready)} on {places}" if places else "no replicas asked")
+
+
+def _failed_pods(stack: Stack, state: State, name: str) -> Iterator[Finding]:
+    """Kubernetes looks at a Recreate rollout again when no pod is left, and counts failed ones.
+
+    A restart of a GPU node leaves some: kubelet starts pods before the device plugin is back.
+    Source: deletePod in pkg/controller/deployment/deployment_controller.go of Kubernetes 1.34.
+    """
+    app = stack.apps[name]
+    failed = state.failed_pods_of(app.namespace, name)
+    deployment = state.deployment(app.namespace, name) or {}
+    strategy = deployment.get("spec", {}).get("strategy") or {}
+    if not failed or strategy.get("type") != "Recreate":
+        return
+    is_stuck = bool(app.replicas) and not state.pods_of(app.namespace, name)
+    report = FAILED_PODS.failed if is_stuck else FAILED_PODS.warned
+    reasons = sorted({str(pod["status"].get("reason") or "Failed") for pod in failed})
+    yield report(
+        name,
+        f"{len(failed)} failed pods are left: {', '.join(reasons)}",
+        "The next rollout waits for them after the old pod has gone: no new pod is made.",
+        f"kubectl -n {app.namespace} delete pods -l app.kubernetes.io/name={name}"
+        " --field-selector status.phase=Failed",
+        f"kubectl -n {app.namespace} get pods -l app.kubernetes.io/name={name}",
+        [pod["metadata"]["name"] for pod in failed],
+    )
 
 
 def _drift(stack: Stack, state: State, name: str) -> Iterator[Finding]:

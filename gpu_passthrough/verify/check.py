@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from gpu_passthrough.checks.finding import Evidence, Finding, Layer
+
+ALLOW: Final = "Use a kubeconfig whose user may do what was refused."
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,16 @@ class Check:
             evidence=(Evidence(asked, str(answered)[:400]),),
         )
 
-    def unknown(self, subject: str, why: str, *, best_effort: bool = True) -> Finding:
+    def warned(
+        self, subject: str, cause: str, consequence: str, fix: str, asked: str, answered: object
+    ) -> Finding:
+        """It works now, and will not later."""
+        found = self.failed(subject, cause, consequence, fix, asked, answered)
+        return replace(found, status="warning")
+
+    def unknown(
+        self, subject: str, why: str, *, best_effort: bool = True, fix: str = ""
+    ) -> Finding:
         """It cannot be told."""
         return Finding(
             id=self.id,
@@ -51,5 +63,6 @@ class Check:
             layer=self.layer,
             subject=subject,
             cause=why,
+            fix=fix,
             best_effort=best_effort,
         )

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gpu_passthrough.checks.finding import Finding
 from gpu_passthrough.config import App, Stack
-from gpu_passthrough.verify.check import Check
+from gpu_passthrough.verify.check import ALLOW, Check
 from gpu_passthrough.verify.cluster import Cluster, ForbiddenError, Object, Probed
 from gpu_passthrough.verify.state import State, is_ready
 
@@ -110,14 +110,18 @@ def _tried(
         probed = prober.run(app, node, gpus=gpus, runtime=runtime)
         return judge(check, node, probed, wanted, driver_of(prober.stack))
     except ForbiddenError as error:
-        return check.unknown(node, f"the probe's pod is refused: {error}", best_effort=False)
+        return check.unknown(
+            node, f"the probe's pod is refused: {error}", best_effort=False, fix=ALLOW
+        )
 
 
 def _sees_nothing(prober: Prober, app: App, node: str) -> Finding:
     try:
         probed = prober.run(app, node, gpus=0, runtime=False)
     except ForbiddenError as error:
-        return NO_CLAIM.unknown(node, f"the probe's pod is refused: {error}", best_effort=False)
+        return NO_CLAIM.unknown(
+            node, f"the probe's pod is refused: {error}", best_effort=False, fix=ALLOW
+        )
     if probed.problem:
         return NO_CLAIM.unknown(node, probed.problem, best_effort=False)
     devices = probed.answer["devices"]

@@ -7,7 +7,7 @@ from typing import Final
 
 from gpu_passthrough.checks.finding import Finding
 from gpu_passthrough.config import Stack
-from gpu_passthrough.verify.check import Check
+from gpu_passthrough.verify.check import ALLOW, Check
 from gpu_passthrough.verify.cluster import Cluster
 from gpu_passthrough.verify.state import State, is_ready
 from gpu_passthrough.watch.metrics import PORT, Told, exporters
@@ -35,7 +35,7 @@ def metrics(
 
 def _judged(stack: Stack, name: str, wanted: int, told: Told) -> Finding:
     if told.is_refused:
-        return METRICS.unknown(name, told.why, best_effort=False)
+        return METRICS.unknown(name, told.why, best_effort=False, fix=ALLOW)
     cards = {one.uuid for one in told.samples}
     if len(cards) == wanted:
         return METRICS.passed(name, f"{wanted} of {wanted} cards")

@@ -14,10 +14,18 @@ OPERANDS: Final = Check("operands", "The GPU Operator's operands are healthy", "
 
 
 def operator(stack: Stack, state: State) -> Iterator[Finding]:
-    """The ClusterPolicy and each daemon set of the operator."""
+    """Whatever explains the others comes first; what the policy says of itself comes last."""
     namespace = stack.gpu_operator.namespace
     yield from _label(stack, state)
     yield from _itself(stack, state)
+    for policy in state.policies:
+        yield from _switches(stack, policy)
+    for one in sorted(state.daemon_sets, key=lambda one: one["metadata"]["name"] not in OF_TALOS):
+        yield _operand(one, namespace, len(stack.gpu_nodes))
+    yield from _policies(state, namespace)
+
+
+def _policies(state: State, namespace: str) -> Iterator[Finding]:
     if not state.policies:
         yield OPERANDS.failed(
             "ClusterPolicy",
@@ -32,18 +40,15 @@ def operator(stack: Stack, state: State) -> Iterator[Finding]:
         name = f"ClusterPolicy {policy['metadata']['name']}"
         if found == "ready":
             yield OPERANDS.passed(name, "ready")
-        else:
-            yield OPERANDS.failed(
-                name,
-                f"it is {found}{_condition(policy)}",
-                "One of the operands below does not come up.",
-                "Look at the lowest operand that fails: validator and driver first.",
-                "kubectl get clusterpolicies -o yaml",
-                found,
-            )
-        yield from _switches(stack, policy)
-    for one in state.daemon_sets:
-        yield _operand(one, namespace, len(stack.gpu_nodes))
+            continue
+        yield OPERANDS.failed(
+            name,
+            f"it is {found}{_condition(policy)}",
+            "One of the operands does not come up.",
+            "Look at the lowest operand that fails: validator and driver first.",
+            "kubectl get clusterpolicies -o yaml",
+            found,
+        )
 
 
 MANAGER: Final = "app.kubernetes.io/managed-by"

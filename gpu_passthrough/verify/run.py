@@ -12,7 +12,7 @@ from gpu_passthrough.checks.finding import Finding, Layer
 from gpu_passthrough.checks.report import Report
 from gpu_passthrough.config import Stack
 from gpu_passthrough.verify import apps, compute, dcgm, host, nodes, offers, operator, soak
-from gpu_passthrough.verify.check import Check
+from gpu_passthrough.verify.check import ALLOW, Check
 from gpu_passthrough.verify.cluster import Cluster, ForbiddenError, UnreachableError
 from gpu_passthrough.verify.state import State, read
 
@@ -34,6 +34,7 @@ CHECKS: Final[dict[str, Check]] = {
             offers.LABELS,
             dcgm.METRICS,
             offers.CLASS,
+            apps.FAILED_PODS,
             apps.APP,
             apps.VOLUMES,
             compute.BY_CLASS,
@@ -156,5 +157,8 @@ def _no_cluster(why: str) -> Finding:
 
 def _forbidden(why: str) -> Finding:
     return API.unknown(
-        "the cluster", f"the kubeconfig's user may not look: {why}", best_effort=False
+        "the cluster",
+        f"the kubeconfig's user may not look: {why}",
+        best_effort=False,
+        fix=ALLOW,
     )

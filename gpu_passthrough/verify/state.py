@@ -43,11 +43,22 @@ class State:
         """Pods of an app that are not on their way out."""
         return [
             pod
+            for pod in self._all_pods_of(namespace, app)
+            if not pod["metadata"].get("deletionTimestamp")
+            and pod["status"].get("phase") not in DONE
+        ]
+
+    def failed_pods_of(self, namespace: str, app: str) -> list[Object]:
+        """Pods of an app that have failed and are still listed."""
+        pods = self._all_pods_of(namespace, app)
+        return [pod for pod in pods if pod["status"].get("phase") == "Failed"]
+
+    def _all_pods_of(self, namespace: str, app: str) -> list[Object]:
+        return [
+            pod
             for pod in self.pods
             if pod["metadata"]["namespace"] == namespace
             and (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == app
-            and not pod["metadata"].get("deletionTimestamp")
-            and pod["status"].get("phase") not in DONE
         ]
 
     def deployment(self, namespace: str, name: str) -> Object | None:

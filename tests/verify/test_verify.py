@@ -293,6 +293,15 @@ def too_small(state: State) -> None:
     state.pods[0]["spec"]["nodeName"] = "k8s-worker-2"
 
 
+def refused() -> dict[str, Any]:
+    """A pod as a restart of its node leaves it."""
+    return pod("old", status={"phase": "Failed", "reason": "UnexpectedAdmissionError"})
+
+
+def held_up(state: State) -> None:
+    state.pods[:] = [refused()]
+
+
 def rolling(state: State) -> None:
     state.deployments[0]["spec"]["strategy"]["type"] = "RollingUpdate"
 
@@ -331,6 +340,7 @@ def unbound(state: State) -> None:
         (no_class, {"runtime-class"}, "runtime-class", "does not exist"),
         (other_handler, {"runtime-class"}, "runtime-class", "its handler is runc"),
         (pending, {"app"}, "app", "Insufficient nvidia.com/gpu"),
+        (held_up, {"failed-pods", "app"}, "app", "1 failed pods are left: UnexpectedAdmissionErr"),
         (unbound, {"volumes"}, "app", "the claim is Pending"),
         (rolling, {"volumes"}, "app", "its strategy is RollingUpdate"),
         (stuck_rollout, {"app"}, "app", "a rollout does not end: 2 pods for 1: ContainerCreating"),
@@ -369,6 +379,14 @@ def test_taints_that_are_there_on_purpose(stack: Stack) -> None:
     ]
     state.nodes["k8s-cp-1"]["spec"]["taints"] = [{"key": "any", "effect": "NoSchedule"}]
     assert not [one for one in looked(known, state) if one.fails]
+
+
+def test_failed_pods_are_a_warning_until_a_rollout_waits_for_them(stack: Stack) -> None:
+    state = deepcopy(healthy())
+    state.pods.append(refused())
+    assert [one.id for one in looked(stack, state) if one.status == "warning"] == ["failed-pods"]
+    rolling(state)
+    assert not [one for one in looked(stack, state) if one.id == "failed-pods"]
 
 
 def test_an_operand_for_special_cards_may_be_nowhere(stack: Stack) -> None:
