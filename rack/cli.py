@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rack import fault_cli, launch
+from rack import chart_cli, fault_cli, launch
 from rack.files import DamagedFileError
 from rack.process import AlreadyRunningError, resident_mib, running_pid
 from rack.settings import Settings, SettingsError
@@ -26,6 +26,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
 )
 cli.add_typer(fault_cli.cli, name="fault")
+cli.add_typer(chart_cli.cli, name="chart")
 MENDABLE = (
     AlreadyRunningError,
     PortInUseError,

@@ -11,12 +11,14 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 CHART: Final = "gpu-operator"
 _NFD: Final = "node-feature-discovery"
@@ -58,18 +60,50 @@ def _entries(packages: Mapping[str, bytes]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _chart_of(name: str, package: bytes) -> dict[str, Any]:
-    """The Chart.yaml in a package."""
+    """The Chart.yaml in a package of the repository."""
+    try:
+        return chart_of(name, package)
+    except ChartError as error:
+        raise ChartError(
+            f"{error}. The simulated rack serves every .tgz file of the folder that"
+            " RACK_CHART_PACKAGES names; take it out of there"
+        ) from None
+
+
+def chart_of(name: str, package: bytes) -> dict[str, Any]:
+    """The Chart.yaml in a package.
+
+    Raises:
+        ChartError: it has none.
+
+    """
+    (chart,) = documents(name, package, "Chart.yaml") or [None]
+    if not isinstance(chart, dict) or not {"name", "version"} <= chart.keys():
+        raise ChartError(f"{name} is not a chart package (its Chart.yaml has no name and version)")
+    return chart
+
+
+def documents(name: str, package: bytes, pattern: str) -> list[Any]:
+    """Every YAML document in those files of a package that a shell pattern names.
+
+    Raises:
+        ChartError: the package cannot be read.
+
+    """
+    yaml = YAML(typ="safe", pure=True)
     try:
         with tarfile.open(fileobj=io.BytesIO(package)) as archive:
             top = archive.getnames()[0].split("/")[0]
-            file = archive.extractfile(f"{top}/Chart.yaml")
-            chart: dict[str, Any] = YAML(typ="safe", pure=True).load(file)
-            return chart
-    except (tarfile.TarError, KeyError, IndexError) as error:
-        raise ChartError(
-            f"{name} is not a chart package ({error}). The simulated rack serves every .tgz file of"
-            " the folder that RACK_CHART_PACKAGES names; take it out of there"
-        ) from None
+            files = [
+                file
+                for entry in archive
+                if fnmatchcase(entry.name, f"{top}/{pattern}")
+                and (file := archive.extractfile(entry))
+            ]
+            return [one for file in files for one in yaml.load_all(file.read()) if one is not None]
+    except (tarfile.TarError, EOFError, OSError, IndexError, YAMLError) as error:
+        reason = str(error).partition(":\n")[0]
+        raise ChartError(f"{name} is not a chart package ({reason})") from None
 
 
 def _given(folder: Path) -> Iterator[tuple[str, bytes]]:
@@ -81,6 +115,12 @@ def _given(folder: Path) -> Iterator[tuple[str, bytes]]:
         )
     for file in files:
         yield file.name, file.read_bytes()
+
+
+def versions() -> list[str]:
+    """Versions of the chart of which there is a stand-in, oldest first."""
+    source = resources.files("rack.charts")
+    return [release["version"] for release in _load(source / "releases.yaml")["releases"]]
 
 
 def _made() -> Iterator[tuple[str, bytes]]:
