@@ -10,6 +10,7 @@ from rack.cluster import podlogs
 from rack.cluster.api import Api, Object
 from rack.cluster.commands import Commands
 from rack.cluster.containers import Moment, Run, Step, Subject, advance, creating, is_of
+from rack.cluster.crds import CrdJobs
 from rack.cluster.devices import Devices
 from rack.cluster.events import Events
 from rack.cluster.pace import PACES
@@ -68,6 +69,7 @@ class PodSync:
         self._devices = devices
         self._commands = commands
         self._events = events
+        self._crd_jobs = CrdJobs(api, settings.chart_packages)
         self._pace = PACES[settings.latency]
         self._memory: dict[str, Memory] = {}
 
@@ -236,6 +238,8 @@ class PodSync:
             )
         name = spec["name"]
         asked = outcome.init.get(name) or outcome.containers[name]
+        if asked.state == "exited" and (done := self._crd_jobs.outcome(spec)) is not None:
+            return done
         return self._commands.outcome(run.identity, outcome.view, name, asked)
 
     def _show(self, pod: Object, outcome: PodOutcome, memory: Memory) -> None:
