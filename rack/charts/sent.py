@@ -33,19 +33,23 @@ class Case:
 
 def sets(release: str) -> list[Case]:
     """Every set of values that the program's options make for a release of the chart."""
-    table = _table()
-    always = _base(release)
-    found = []
-    for picks in product(*(options.items() for options in table["choices"].values())):
-        names = zip(table["choices"], (name for name, _ in picks), strict=True)
-        values = reduce(merged, (values for _, values in picks), always)
-        found.append(Case(", ".join(f"{choice}: {name}" for choice, name in names), values))
-    for states in product((True, False), repeat=len(table["switches"])):
-        switches = dict(zip(table["switches"], states, strict=True))
-        values = merged(always, {name: {"enabled": on} for name, on in switches.items()})
-        on = [name for name, is_on in switches.items() if is_on]
-        found.append(Case(f"on: {', '.join(on) or 'none'}", values))
-    return found
+    options = [options.items() for options in _table()["choices"].values()]
+    switches = [((name, True), (name, False)) for name in _table()["switches"]]
+    return [
+        _set(release, picks, states) for picks in product(*options) for states in product(*switches)
+    ]
+
+
+def _set(
+    release: str, picks: tuple[tuple[str, Values], ...], states: tuple[tuple[str, bool], ...]
+) -> Case:
+    """One alternative of each choice, and each operand on or off."""
+    named = zip(_table()["choices"], picks, strict=True)
+    names = [f"{choice}: {name}" for choice, (name, _) in named]
+    on = " ".join(name for name, is_on in states if is_on)
+    switched = ({name: {"enabled": is_on}} for name, is_on in states)
+    values = reduce(merged, [*switched, *(values for _, values in picks)], _base(release))
+    return Case(", ".join([*names, f"on: {on or 'none'}"]), values)
 
 
 def singles(release: str, declared: Mapping[str, Any]) -> list[Case]:
