@@ -298,7 +298,7 @@ PLUGIN = "patch clusterpolicy cluster-policy --type merge -p"
 
 
 def test_an_up_with_proof_fails_where_a_gpu_cannot_be_used(site: Site) -> None:
-    site.write_stack(site.stack_file.read_text() + '  gpu-passthrough:proof: "true"\n')
+    site.write_stack(site.document() + '  gpu-passthrough:proof: "true"\n')
     try:
         good = site.pulumi("up --yes --skip-preview")
         assert good.code == 0, good.text
