@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpu_passthrough.checks.finding import Evidence, Finding, Layer
+from gpu_passthrough.checks.finding import Evidence, Finding, Layer, Status
 
+SHOWN: Final = 400
+"""Characters of an answer that are shown as evidence."""
 ALLOW: Final = "Use a kubeconfig whose user may do what was refused."
 
 
@@ -20,30 +22,15 @@ class Check:
 
     def passed(self, subject: str, found: str) -> Finding:
         """It is as it has to be."""
-        return Finding(
-            id=self.id,
-            title=self.title,
-            status="passed",
-            layer=self.layer,
-            subject=subject,
-            cause=found,
-        )
+        return self._finding("passed", subject, found)
 
     def failed(
         self, subject: str, cause: str, consequence: str, fix: str, asked: str, answered: object
     ) -> Finding:
         """It is not as it has to be."""
-        return Finding(
-            id=self.id,
-            title=self.title,
-            status="failed",
-            layer=self.layer,
-            subject=subject,
-            cause=cause,
-            consequence=consequence,
-            fix=fix,
-            evidence=(Evidence(asked, str(answered)[:400]),),
-        )
+        evidence = (Evidence(asked, str(answered)[:SHOWN]),)
+        found = self._finding("failed", subject, cause, fix)
+        return replace(found, consequence=consequence, evidence=evidence)
 
     def warned(
         self, subject: str, cause: str, consequence: str, fix: str, asked: str, answered: object
@@ -56,13 +43,16 @@ class Check:
         self, subject: str, why: str, *, best_effort: bool = True, fix: str = ""
     ) -> Finding:
         """It cannot be told."""
+        found = self._finding("could-not-tell", subject, why, fix)
+        return replace(found, best_effort=best_effort)
+
+    def _finding(self, status: Status, subject: str, cause: str, fix: str = "") -> Finding:
         return Finding(
             id=self.id,
             title=self.title,
-            status="could-not-tell",
+            status=status,
             layer=self.layer,
             subject=subject,
-            cause=why,
+            cause=cause,
             fix=fix,
-            best_effort=best_effort,
         )

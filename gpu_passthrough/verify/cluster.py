@@ -99,29 +99,6 @@ class Cluster:
 
         return client.CoreV1Api(client.ApiClient(self._settings))
 
-    def probe_in(self, pod: Object, container: str) -> Probed:
-        """Run the probe in a pod that exists."""
-        from kubernetes.client import ApiException
-        from kubernetes.stream import stream
-
-        meta = pod["metadata"]
-        try:
-            answer = stream(
-                self.core().connect_get_namespaced_pod_exec,
-                meta["name"],
-                meta["namespace"],
-                container=container,
-                command=["python3", "-c", program()],
-                stdin=False,
-                stdout=True,
-                stderr=True,
-                tty=False,
-                _request_timeout=60,
-            )
-        except (ApiException, OSError) as error:
-            return Probed(problem=f"exec is refused: {str(error).splitlines()[0]}")
-        return read_answer(str(answer))
-
     def probe_pod(self, spec: Object, namespace: str, seconds: float) -> Probed:
         """Run the probe in a pod of its own, which is gone afterwards."""
         name = f"gpu-verify-{uuid.uuid4().hex[:8]}"

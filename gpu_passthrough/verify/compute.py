@@ -10,7 +10,15 @@ from typing import Any, Final
 from gpu_passthrough.checks.finding import Finding
 from gpu_passthrough.config import App, Stack
 from gpu_passthrough.verify.check import ALLOW, Check
-from gpu_passthrough.verify.cluster import Cluster, ForbiddenError, Object, Probed
+from gpu_passthrough.verify.cluster import (
+    Cluster,
+    ForbiddenError,
+    Object,
+    Probed,
+    program,
+    read_answer,
+)
+from gpu_passthrough.verify.pods import PodError, run
 from gpu_passthrough.verify.state import State, is_ready
 
 BY_CLAIM: Final = Check("compute-claim", "A pod that claims a free GPU computes on it", "app")
@@ -24,6 +32,8 @@ VISIBLE: Final = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
 """Asks the toolkit for every card of the node; only for pods that claim none."""
 
 
+PROBE_S: Final = 60.0
+"""Longest run of the probe in an app's own pod."""
 AT_ONCE: Final = 8
 """Nodes on which the probe runs at the same time."""
 
@@ -48,7 +58,7 @@ class Prober:
         container: Object = {
             "name": "probe",
             "image": app.image,
-            "command": ["python3", "-c", _program()],
+            "command": ["python3", "-c", program()],
             "env": [VISIBLE] if runtime and not gpus else [],
         }
         if gpus:
@@ -61,12 +71,6 @@ class Prober:
         if runtime:
             spec["runtimeClassName"] = self.stack.runtime_class.name
         return self.cluster.probe_pod(spec, app.namespace, self.seconds)
-
-
-def _program() -> str:
-    from gpu_passthrough.verify.cluster import program
-
-    return program()
 
 
 def driver_of(stack: Stack) -> str | None:
@@ -150,10 +154,19 @@ def in_apps(
                 continue
             subject = pod["metadata"]["name"]
             container = pod["spec"]["containers"][0]["name"]
-            probed = cluster.probe_in(pod, container)
+            probed = _probe_in(cluster, pod, container)
             yield judge(IN_APP, subject, probed, app.gpus, driver_of(stack))
             if (session := (probed.answer or {}).get("onnx")) is not None:
                 yield _provider(subject, session)
+
+
+def _probe_in(cluster: Cluster, pod: Object, container: str) -> Probed:
+    """Run the probe in a pod that exists."""
+    try:
+        text = run(cluster, pod, container, ["python3", "-c", program()], PROBE_S)
+    except PodError as error:
+        return Probed(problem=str(error))
+    return read_answer(text)
 
 
 def judge(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_passthrough.verify.cluster import GPU, Cluster, Object
-from gpu_passthrough.watch.pods import PodError, RefusedError, fetch, run
+from gpu_passthrough.verify.pods import PodError, RefusedError, fetch, run
 from gpu_passthrough.watch.prometheus import MetricsError
 from gpu_passthrough.watch.sample import SMI, GpuSample, from_dcgm, from_smi, merged
 

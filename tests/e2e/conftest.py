@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -33,3 +33,10 @@ def site(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     """A site whose rack runs."""
     with running_site(tmp_path_factory.mktemp("site")) as made:
         yield made
+
+
+@pytest.fixture
+def fault(site: Site) -> Iterator[Callable[..., None]]:
+    """Breaks the site's rack as `fault("storage-full", "pve", "local")`; mended at the end."""
+    yield site.fault
+    site.mend()

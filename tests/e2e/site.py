@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -153,6 +154,16 @@ class Site:
     def rack(self, command: str) -> Done:
         """Run a command of the rack."""
         return self.shell(f"python -m rack {command}")
+
+    def fault(self, name: str, *arguments: str) -> None:
+        """Break the rack on purpose."""
+        done = self.rack(f"fault inject {name} {shlex.join(arguments)}")
+        assert done.code == 0, done.text
+
+    def mend(self) -> None:
+        """Clear every fault."""
+        done = self.rack("fault clear all")
+        assert done.code == 0, done.text
 
     def pulumi(self, arguments: str, timeout: int = LONGEST) -> Done:
         """Run Pulumi on the dev stack."""

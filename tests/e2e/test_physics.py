@@ -114,11 +114,11 @@ class NoIommu(Breakage):
     """The firmware has the IOMMU switched off since the host's last boot."""
 
     def begin(self, site: Site) -> None:
-        assert site.rack("fault inject iommu-off pve").code == 0
+        site.fault("iommu-off", "pve")
         assert site.rack("power-cycle pve").code == 0
 
     def end(self, site: Site) -> None:
-        assert site.rack("fault clear iommu-off").code == 0
+        site.mend()
         assert site.rack("power-cycle pve").code == 0
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpu_passthrough.verify.cluster import Cluster
+from gpu_passthrough.verify.pods import PodError
 from gpu_passthrough.watch import metrics
-from gpu_passthrough.watch.pods import PodError
 
 LABELS = (
     'gpu="{gpu}",UUID="GPU-{gpu}",pci_bus_id="00000000:0{gpu}:00.0",device="nvidia{gpu}",'

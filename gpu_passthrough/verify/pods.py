@@ -67,8 +67,10 @@ def _get(connection: Any, path: str) -> str:
     return text
 
 
-def run(cluster: Cluster, pod: Object, container: str, argv: Sequence[str]) -> str:
-    """What a command in a container prints.
+def run(
+    cluster: Cluster, pod: Object, container: str, argv: Sequence[str], seconds: float = ANSWER_S
+) -> str:
+    """What a command in a container prints within so many seconds.
 
     Raises:
         PodError: it cannot be run, does not end, or ends badly.
@@ -94,9 +96,9 @@ def run(cluster: Cluster, pod: Object, container: str, argv: Sequence[str]) -> s
     except (ApiException, OSError) as error:
         raise RefusedError(f"exec is refused: {reason(error)}") from None
     try:
-        session.run_forever(timeout=ANSWER_S)
+        session.run_forever(timeout=seconds)
         if session.is_open():
-            raise PodError(f"{argv[0]} does not end within {ANSWER_S:.0f} s")
+            raise PodError(f"{argv[0]} does not end within {seconds:.0f} s")
         status = str(session.read_channel(_STATUS))
         text = str(session.read_all())
     except (OSError, WebSocketException) as error:
