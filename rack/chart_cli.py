@@ -48,7 +48,7 @@ def compare_package(
     is found by running the model on what was rendered.
 
     Nothing is installed, and neither a rack nor a cluster is needed. It takes
-    half a minute.
+    a minute or two.
 
     Exit status: 0 the same, 1 different, 2 nothing could be compared.
     """

@@ -49,8 +49,8 @@ class Comparison:
     """How many sets of values the program's options make."""
     singles: int
     """How many values of the chart were changed, one at a time."""
-    refused: int = 0
-    """With how many of all these both charts refuse to render."""
+    refused: list[str] = field(default_factory=list)
+    """What is special about the values with which both charts refuse to render."""
     fields: set[readings.Path] = field(default_factory=set)
     """What the rack's model reads."""
     differences: list[Difference] = field(default_factory=list)
@@ -146,7 +146,8 @@ def _compared(
             tell(len(rendered), len(cases))
     found.fields = _read(rendered)
     for case, sides in zip(cases, rendered, strict=True):
-        found.refused += all(one.outcome == REFUSED for one in sides)
+        if all(one.outcome == REFUSED for one in sides):
+            found.refused.append(case.name)
         found.differences += _differences(case, sides, found.fields)
     return found
 
@@ -158,8 +159,11 @@ def _side_by_side(charts: list[_Chart], helm: Helm, values: Values) -> list[_Ren
 
 
 def _declared(charts: list[_Chart], fields: set[readings.Path]) -> Values:
-    """Every value that one of the charts has, or that a field read might have."""
-    found = reduce(merged, (one.values for one in charts))
+    """Every value that a release of the chart has, or that a field that is read might have.
+
+    Values of other releases count: the program lets a stack send them.
+    """
+    found = reduce(merged, [*repository.defaults().values(), *(one.values for one in charts)])
     for path in fields:
         schema = part_of(charts[1].schema, path)
         if schema is not None and readings.value(found, path) is None:

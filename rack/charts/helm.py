@@ -31,6 +31,8 @@ NO_ENGINE: Final = f"{LOOPBACK}:9"
 RENDER: Final = "kubernetes:helm:template"
 KUBERNETES: Final = "1.34.4"
 """What charts are told of the cluster's version: the rack's."""
+APIS: Final = ("resource.k8s.io/v1/DeviceClass",)
+"""APIs that they are told of beyond Helm's own list: those that came with this version."""
 START_S: Final = 30.0
 ANSWER_S: Final = 60.0
 MOST_BYTES: Final = 256 << 20
@@ -67,6 +69,7 @@ class Helm:
             "release_name": CHART,
             "namespace": CHART,
             "kube_version": KUBERNETES,
+            "api_versions": APIS,
             "skip_crd_rendering": True,
             "values": values,
         }

@@ -119,17 +119,33 @@ def _given(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 def versions() -> list[str]:
     """Versions of the chart of which there is a stand-in, oldest first."""
+    return [release["version"] for release in _releases()]
+
+
+def _releases() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = _load(resources.files("rack.charts") / "releases.yaml")[
+        "releases"
+    ]
+    return found
+
+
+def defaults() -> dict[str, dict[str, Any]]:
+    """Default values of the stand-in of every release, oldest first."""
     source = resources.files("rack.charts")
-    return [release["version"] for release in _load(source / "releases.yaml")["releases"]]
+    values = _load(source / CHART / "values.yaml")
+    found = {}
+    for release in _releases():
+        values = _patched(values, release.get("changes", {}))
+        found[release["version"]] = values
+    return found
 
 
 def _made() -> Iterator[tuple[str, bytes]]:
     """The stand-in of every release, oldest first."""
     source = resources.files("rack.charts")
-    values = _load(source / CHART / "values.yaml")
-    for release in _load(source / "releases.yaml")["releases"]:
-        values = _patched(values, release.get("changes", {}))
-        version, nfd = release["version"], release["nfd"]
+    parts = {release["version"]: release["nfd"] for release in _releases()}
+    for version, values in defaults().items():
+        nfd = parts[version]
         files = {
             "Chart.yaml": _text(_chart(CHART, version, version, nfd)),
             "values.yaml": _text(values),

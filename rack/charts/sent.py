@@ -55,16 +55,20 @@ def _set(
 def singles(release: str, declared: Mapping[str, Any]) -> list[Case]:
     """What the program sends with one value of the chart changed, for each of its values.
 
+    Some come together, because a chart takes them only so.
+
     Args:
         release: the chart's version.
         declared: values that there are, with the chart's own defaults.
 
     """
     always = _base(release)
-    return [
-        Case(".".join(path), merged(always, _at(path, _changed(path[-1], value))))
+    changes = {
+        ".".join(path): _at(path, _changed(path[-1], value))
         for path, value in leaves(merged(declared, always))
-    ]
+    }
+    changes |= _table()["together"]
+    return [Case(name, merged(always, change)) for name, change in changes.items()]
 
 
 def leaves(values: Mapping[str, Any], at: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any]]:

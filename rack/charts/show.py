@@ -39,19 +39,20 @@ def plain(found: Comparison) -> dict[str, Any]:
 def show(found: Comparison) -> None:
     """Print it for a person."""
     console = Console(soft_wrap=True, highlight=False)
+    told = ", ".join(found.refused)
     console.print(
         f"gpu-operator {found.version}: the package and the rack's stand-in, rendered with\n"
         f"  {found.sets:3} sets of values that the program's options make\n"
         f"  {found.singles:3} values of the chart changed, one at a time\n"
-        f"  {found.refused:3} of these are refused by both\n"
+        f"  {len(found.refused):3} of these are refused by both{told and ': '}{told}\n"
     )
     console.print(_sections(found))
     if found.differences:
         console.print()
         console.print(_differences(found.differences))
     fields = {one.path for one in found.differences}
-    told = f"differences in {len(fields)} of them" if fields else "the same in both"
-    console.print(f"\n{len(found.fields)} fields that the rack's model reads: {told}.")
+    result = f"differences in {len(fields)} of them" if fields else "the same in both"
+    console.print(f"\n{len(found.fields)} fields that the rack's model reads: {result}.")
 
 
 def _sections(found: Comparison) -> Table:

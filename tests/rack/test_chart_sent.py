@@ -64,22 +64,15 @@ def test_the_sets_are_the_combinations_of_the_programs_options(version: str) -> 
 def test_what_a_stack_sends_is_a_set_and_values_that_are_changed(option: str) -> None:
     release = recorded(option).inputs("Release")
     more = OPTIONS[option].gpu_operator.values
-    declared = sent.merged(values_of(release["version"]), more)
+    declared = sent.merged(repository.defaults()[release["version"]], more)
     changed = {case.name for case in sent.singles(release["version"], declared)}
     assert {".".join(path) for path, _ in sent.leaves(more)} <= changed
     own = {key: one for key, one in release["values"].items() if key not in more}
     assert text(own) in compared(release["version"])
 
 
-def values_of(version: str) -> dict[str, Any]:
-    name = f"gpu-operator-{version}.tgz"
-    (found,) = repository.documents(name, repository.build()[name], "values.yaml")
-    assert isinstance(found, dict)
-    return found
-
-
 def test_every_value_of_the_chart_is_changed_once() -> None:
-    declared = values_of("v26.7.0")
+    declared = repository.defaults()["v26.7.0"]
     cases = {case.name: case.values for case in sent.singles("v26.7.0", declared)}
     assert {".".join(path) for path, _ in sent.leaves(declared)} <= cases.keys()
     assert cases["cdi.enabled"]["cdi"] == {"enabled": False}
