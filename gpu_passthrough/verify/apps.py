@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpu_passthrough import placement
 from gpu_passthrough.checks.finding import Finding
-from gpu_passthrough.config import Stack
+from gpu_passthrough.config import App, Stack
 from gpu_passthrough.verify.check import Check
 from gpu_passthrough.verify.state import State, is_ready
 
@@ -122,10 +122,19 @@ def _drift(stack: Stack, state: State, name: str) -> Iterator[Finding]:
             f"deployment {name}",
             "; ".join(changed),
             "What was checked before it was built no longer holds.",
-            "`pulumi up --refresh` puts the stack's own back.",
+            _put_back(app, name, spec),
             f"kubectl -n {app.namespace} get deployment {name} -o yaml",
             "; ".join(changed),
         )
+
+
+def _put_back(app: App, name: str, spec: Mapping[str, Any]) -> str:
+    """Server-side apply refuses to take the number of replicas back from `kubectl scale`."""
+    refresh = "`pulumi up --refresh` puts the stack's own back."
+    if spec.get("replicas", 1) == app.replicas:
+        return refresh
+    scale = f"kubectl -n {app.namespace} scale deployment {name} --replicas {app.replicas}"
+    return f"{scale}; of the rest {refresh}"
 
 
 def _misplaced(stack: Stack, name: str, pods: list[Any]) -> dict[str, str]:
