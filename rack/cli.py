@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rack import chart_cli, fault_cli, launch
+from rack.charts.repository import ChartError
 from rack.files import DamagedFileError
 from rack.process import AlreadyRunningError, resident_mib, running_pid
 from rack.settings import Settings, SettingsError
@@ -29,6 +30,7 @@ cli.add_typer(fault_cli.cli, name="fault")
 cli.add_typer(chart_cli.cli, name="chart")
 MENDABLE = (
     AlreadyRunningError,
+    ChartError,
     PortInUseError,
     SettingsError,
     DamagedFileError,

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,8 @@ from ruamel.yaml import YAML
 
 from rack.charts import repository
 from rack.charts.repository import ChartError
+from rack.settings import CHECKOUT
+from tests.e2e.site import free_shift
 
 RELEASES = ["v24.9.2", "v25.3.2", "v25.10.0", "v26.3.0", "v26.3.1", "v26.3.3", "v26.7.0"]
 FILES = repository.build()
@@ -124,3 +129,25 @@ def test_a_file_that_is_no_package_is_named(tmp_path: Path, content: bytes) -> N
     (tmp_path / "broken.tgz").write_bytes(content)
     with pytest.raises(ChartError, match=r"broken\.tgz is not a chart package"):
         repository.build(tmp_path)
+
+
+def test_a_rack_does_not_start_with_such_a_file_and_says_why(tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    (packages / "broken.tgz").write_bytes(b"no archive")
+    settings = {
+        "RACK_HOME": str(tmp_path / "home"),
+        "RACK_PORT_SHIFT": str(free_shift()),
+        "RACK_CHART_PACKAGES": str(packages),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "rack", "up"],
+        cwd=CHECKOUT,
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "broken.tgz is not a chart package" in done.stderr
+    assert "Traceback" not in done.stderr
