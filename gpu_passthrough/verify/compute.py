@@ -19,7 +19,7 @@ from gpu_passthrough.verify.cluster import (
     read_answer,
 )
 from gpu_passthrough.verify.pods import PodError, run
-from gpu_passthrough.verify.state import State, is_ready
+from gpu_passthrough.verify.state import State, cards_by_node, claimed, gpu_container, is_ready
 
 BY_CLAIM: Final = Check("compute-claim", "A pod that claims a free GPU computes on it", "app")
 BY_CLASS: Final = Check(
@@ -27,11 +27,15 @@ BY_CLASS: Final = Check(
 )
 NO_CLAIM: Final = Check("no-claim", "A pod without class and claim sees no GPU", "app")
 IN_APP: Final = Check("compute-app", "The app's own pod computes on its GPU", "app")
+BY_HOLDER: Final = Check("compute-holder", "A pod that holds a GPU computes on it", "app")
 PROVIDER: Final = Check("provider", "The app's inference session gets the GPU", "app")
 VISIBLE: Final = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
 """Asks the toolkit for every card of the node; only for pods that claim none."""
+CAPABILITIES: Final = {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}
+"""Which of the driver's libraries are injected; images that do not say get fewer."""
 
 
+NAME: Final = "app.kubernetes.io/name"
 PROBE_S: Final = 60.0
 """Longest run of the probe in an app's own pod."""
 AT_ONCE: Final = 8
@@ -59,7 +63,7 @@ class Prober:
             "name": "probe",
             "image": app.image,
             "command": ["python3", "-c", program()],
-            "env": [VISIBLE] if runtime and not gpus else [],
+            "env": [CAPABILITIES, VISIBLE] if runtime and not gpus else [CAPABILITIES],
         }
         if gpus:
             container["resources"] = {"limits": {self.stack.gpu_resource: str(gpus)}}
@@ -87,24 +91,44 @@ def on_nodes(prober: Prober, state: State, down: Collection[str] = ()) -> Iterat
     if app is None:
         yield BY_CLAIM.unknown("every node", "the stack has no app whose image could be used")
         return
-    nodes = [
-        name
-        for name in prober.stack.gpu_nodes
+    nodes = {
+        name: cards
+        for name, cards in cards_by_node(prober.stack, state).items()
         if name not in down and name in state.nodes and is_ready(state.nodes[name])
-    ]
+    }
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for found in pool.map(lambda name: list(_on_node(prober, state, app, name)), nodes):
+        work = pool.map(lambda one: list(_on_node(prober, state, app, *one)), nodes.items())
+        for found in work:
             yield from found
 
 
-def _on_node(prober: Prober, state: State, app: App, name: str) -> Iterator[Finding]:
-    cards = len(prober.stack.gpu_nodes[name].gpus)
+def _on_node(prober: Prober, state: State, app: App, name: str, cards: int) -> Iterator[Finding]:
     yield _tried(prober, BY_CLASS, app, name, cards, gpus=0, runtime=True)
     if free := state.free(name):
-        yield _tried(prober, BY_CLAIM, app, name, free, gpus=free, runtime=True)
+        # The device plugin gives one slot of a shared card to a pod, whatever is asked.
+        gpus = 1 if prober.stack.gpu_operator.sharing else free
+        yield _tried(prober, BY_CLAIM, app, name, gpus, gpus=gpus, runtime=True)
     else:
-        yield BY_CLAIM.passed(name, "no free GPU; the holder's own pod is asked instead")
+        yield BY_CLAIM.passed(name, "no free GPU; the holders' own pods are asked instead")
+    yield from _holders(prober, state, name)
     yield _sees_nothing(prober, app, name)
+
+
+def _holders(prober: Prober, state: State, name: str) -> Iterator[Finding]:
+    """GPUs that somebody else's pods hold: those pods are asked, and nothing is taken away."""
+    own = {(app.namespace, app_name) for app_name, app in prober.stack.apps.items()}
+    for pod in state.holders(name):
+        meta = pod["metadata"]
+        if (meta["namespace"], (meta.get("labels") or {}).get(NAME)) in own:
+            continue
+        subject = f"{meta['namespace']}/{meta['name']}"
+        probed = _probe_in(prober.cluster, pod, gpu_container(pod))
+        if probed.problem:
+            why = f"it holds a GPU, and the probe does not run in it: {probed.problem}"
+            yield BY_HOLDER.unknown(subject, why)
+        else:
+            cards = 1 if prober.stack.gpu_operator.sharing else claimed(pod)
+            yield judge(BY_HOLDER, subject, probed, cards, driver_of(prober.stack))
 
 
 def _tried(
@@ -153,7 +177,7 @@ def in_apps(
             if not is_ready(pod) or pod["spec"]["nodeName"] in down:
                 continue
             subject = pod["metadata"]["name"]
-            container = pod["spec"]["containers"][0]["name"]
+            container = gpu_container(pod) or pod["spec"]["containers"][0]["name"]
             probed = _probe_in(cluster, pod, container)
             yield judge(IN_APP, subject, probed, app.gpus, driver_of(stack))
             if (session := (probed.answer or {}).get("onnx")) is not None:

@@ -9,7 +9,7 @@ from gpu_passthrough.checks.finding import Finding
 from gpu_passthrough.config import Stack
 from gpu_passthrough.verify.check import ALLOW, Check
 from gpu_passthrough.verify.cluster import Cluster
-from gpu_passthrough.verify.state import State, is_ready
+from gpu_passthrough.verify.state import State, cards_by_node, is_ready
 from gpu_passthrough.watch.metrics import PORT, Told, exporters
 
 METRICS: Final = Check("metrics", "DCGM tells of each of the node's cards", "operator")
@@ -27,10 +27,10 @@ def metrics(
         return
     alive = [node for name, node in state.nodes.items() if name not in down]
     told = exporters(cluster, alive, state.pods)
-    for name, machine in stack.gpu_nodes.items():
+    for name, cards in cards_by_node(stack, state).items():
         node = state.nodes.get(name)
         if node is not None and name not in down and is_ready(node):
-            yield _judged(stack, name, len(machine.gpus), told.get(name, NOT_ASKED))
+            yield _judged(stack, name, cards, told.get(name, NOT_ASKED))
 
 
 def _judged(stack: Stack, name: str, wanted: int, told: Told) -> Finding:

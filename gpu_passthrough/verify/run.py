@@ -41,6 +41,7 @@ CHECKS: Final[dict[str, Check]] = {
             compute.BY_CLAIM,
             compute.NO_CLAIM,
             compute.IN_APP,
+            compute.BY_HOLDER,
             compute.PROVIDER,
             soak.SOAK_NODE,
             soak.SOAK_APP,

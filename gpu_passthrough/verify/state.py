@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from gpu_passthrough.config import Stack
 from gpu_passthrough.verify.cluster import GPU, Cluster, Object
 
+COUNT: Final = "nvidia.com/gpu.count"
 DONE = ("Succeeded", "Failed")
 RECENT: Final = timedelta(minutes=15)
 """How far back restarts count."""
@@ -91,6 +93,14 @@ class State:
         ]
 
 
+def cards_by_node(stack: Stack, state: State) -> dict[str, int]:
+    """GPU nodes with their cards: as the stack says, or as the cluster does where it says none."""
+    if stack.members:
+        return {name: len(machine.gpus) for name, machine in stack.gpu_nodes.items()}
+    found = {name: card_count(node) for name, node in state.nodes.items()}
+    return {name: count for name, count in found.items() if count}
+
+
 def read(cluster: Cluster, operator_namespace: str) -> State:
     """Ask for everything once."""
     return State(
@@ -129,6 +139,24 @@ def allocatable(node: Mapping[str, Any]) -> int:
     """GPUs that a node offers."""
     offered = (node.get("status") or {}).get("allocatable") or {}
     return sum(int(offered.get(name, 0)) for name in (GPU, f"{GPU}.shared"))
+
+
+def card_count(node: Mapping[str, Any]) -> int:
+    """Cards of a node: as GFD counted them, else as they are offered (slices count there)."""
+    labels = node["metadata"].get("labels") or {}
+    capacity = (node.get("status") or {}).get("capacity") or {}
+    text = str(labels.get(COUNT) or capacity.get(GPU) or 0)
+    return int(text) if text.isdecimal() else 0
+
+
+def gpu_container(pod: Mapping[str, Any]) -> str:
+    """The first container that claims a GPU; empty where none does."""
+    return next((one["name"] for one in pod["spec"]["containers"] if _claims(one)), "")
+
+
+def _claims(container: Mapping[str, Any]) -> bool:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return any(name.startswith(GPU) and str(n) != "0" for name, n in limits.items())
 
 
 def is_ready(thing: Mapping[str, Any]) -> bool:

@@ -6,13 +6,14 @@ the pods that hold cards: it tells only of theirs, so a free card stays unknown 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from gpu_passthrough.verify.cluster import GPU, Cluster, Object
+from gpu_passthrough.verify.cluster import Cluster, Object
 from gpu_passthrough.verify.pods import PodError, RefusedError, fetch, run
+from gpu_passthrough.verify.state import card_count, gpu_container, is_ready
 from gpu_passthrough.watch.prometheus import MetricsError
 from gpu_passthrough.watch.sample import SMI, GpuSample, from_dcgm, from_smi, merged
 
@@ -23,7 +24,6 @@ _EXPORTERS: Final = (
     ("app.kubernetes.io/name", "dcgm-exporter"),
 )
 """Labels of its pods: the GPU operator's, and those of its own chart."""
-_COUNT: Final = "nvidia.com/gpu.count"
 _AT_ONCE: Final = 8
 
 
@@ -80,9 +80,9 @@ def _nodes(nodes: list[Object], pods: list[Object]) -> list[_Node]:
         name = node["metadata"]["name"]
         mine = [one for one in running if one["spec"].get("nodeName") == name]
         exporter = next((one for one in mine if _is_exporter(one)), None)
-        holders = [one for one in mine if _container(one)]
-        if (count := _count(node)) or exporter is not None or holders:
-            found.append(_Node(name, _is_ready(node), count, exporter, holders))
+        holders = [one for one in mine if gpu_container(one)]
+        if (count := card_count(node)) or exporter is not None or holders:
+            found.append(_Node(name, is_ready(node), count, exporter, holders))
     return sorted(found, key=lambda one: one.name)
 
 
@@ -93,29 +93,6 @@ def _is_running(pod: Object) -> bool:
 def _is_exporter(pod: Object) -> bool:
     labels = pod["metadata"].get("labels") or {}
     return any(labels.get(name) == value for name, value in _EXPORTERS)
-
-
-def _is_ready(node: Object) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
-
-def _count(node: Object) -> int:
-    """Cards of a node: as GFD counted them, else as they are offered (slices count there)."""
-    labels = node["metadata"].get("labels") or {}
-    capacity = (node.get("status") or {}).get("capacity") or {}
-    text = str(labels.get(_COUNT) or capacity.get(GPU) or 0)
-    return int(text) if text.isdecimal() else 0
-
-
-def _container(pod: Object) -> str:
-    """The first container that claims a GPU; empty where none does."""
-    return next((one["name"] for one in pod["spec"]["containers"] if _claims(one)), "")
-
-
-def _claims(container: Mapping[str, Any]) -> bool:
-    limits = (container.get("resources") or {}).get("limits") or {}
-    return any(name.startswith(GPU) and str(n) != "0" for name, n in limits.items())
 
 
 @dataclass(frozen=True)
@@ -175,7 +152,7 @@ def _from_holders(cluster: Cluster, node: _Node) -> Iterator[list[GpuSample] | s
     for pod in node.holders:
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         try:
-            yield from_smi(run(cluster, pod, _container(pod), SMI), node.name, name)
+            yield from_smi(run(cluster, pod, gpu_container(pod), SMI), node.name, name)
         except (PodError, ValueError) as error:
             yield f"pod {name}: {error}"
 
