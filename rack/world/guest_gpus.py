@@ -37,7 +37,7 @@ class GuestGpu:
         if self.silicon is None:
             return None
         function, silicon = self.function, self.silicon
-        seed = f"{self.host}/{function.slot}/{function.id}/{function.subsystem_id}"
+        seed = f"{self.host}/{function.card}/{function.id}/{function.subsystem_id}"
         return GpuFacts(
             uuid=f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, seed)}",
             guest_address=self.guest_address,

@@ -90,7 +90,9 @@ class Host(BaseModel):
     def move(self, slot: str, new: str) -> None:
         """Give a card another address, as a board does when something was put in or taken out."""
         self.functions = [
-            f.model_copy(update={"address": f"{new}.{f.function}"}) if f.slot == slot else f
+            f.model_copy(update={"address": f"{new}.{f.function}", "origin": f.card})
+            if f.slot == slot
+            else f
             for f in self.functions
         ]
 

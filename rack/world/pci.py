@@ -40,6 +40,13 @@ class PciFunction(Frozen):
     """Kernel driver that the host binds at boot; empty for none."""
     vendor_name: str = ""
     device_name: str = ""
+    origin: str = ""
+    """Slot before it was moved for the first time; empty where it never was."""
+
+    @property
+    def card(self) -> str:
+        """What is burnt into a card and moves with it: here, where it was at first."""
+        return self.origin or self.slot
 
     @property
     def slot(self) -> str:

@@ -8,9 +8,11 @@ import pytest
 
 from rack.world.datacenter import Datacenter
 from rack.world.errors import Refused
+from rack.world.guest_gpus import GuestGpu
 from rack.world.mapping import PciMapping
 from rack.world.qemu import Vm
 from rack.world.sabotage import SABOTAGES, FaultError, clear, inject
+from rack.world.silicon import identify
 from tests.model.proxmoxworld import NOW, new_world
 
 SLOT = "0000:01:00"
@@ -101,6 +103,23 @@ def test_the_iommu_goes_at_the_hosts_next_boot_and_comes_back(world: Datacenter)
     assert not host.iommu
     clear(world, "all")
     assert host.iommu
+
+
+def test_a_card_that_moves_keeps_its_uuid(world: Datacenter) -> None:
+    """It is burnt in: pods that held the card find it again."""
+
+    def uuid() -> str:
+        function = next(f for f in host.functions if f.is_nvidia_gpu and f.device == "0x2204")
+        silicon = identify(function.vendor, function.device)
+        facts = GuestGpu("pve", function, "0000:00:10.0", silicon, True).facts
+        assert facts
+        return facts.uuid
+
+    host = world.hosts["pve"]
+    before = uuid()
+    for old, new in ((SLOT, "0000:07:00"), ("0000:07:00", "0000:08:00")):
+        host.move(old, new)
+        assert uuid() == before
 
 
 def test_a_host_starts_its_vms_again_in_their_order(world: Datacenter) -> None:
