@@ -28,6 +28,7 @@ from components.talos_cluster import (
 from components.talos_image import boot_images
 from components.talos_nvidia_node import TalosNvidiaNode, TalosNvidiaNodeArgs
 from gpu_passthrough.config import Cluster, KubernetesAccess, Node, Stack
+from gpu_passthrough.kubeapi import with_context
 from gpu_passthrough.load import load_stack
 from gpu_passthrough.problems import ConfigurationError
 from gpu_passthrough.recover.unfinished import backend, refusal, unfinished
@@ -134,7 +135,8 @@ def talos_cluster(stack: Stack, cluster: Cluster) -> Foundation:
 
 def existing_cluster(access: KubernetesAccess) -> Foundation:
     """A Kubernetes cluster that exists: nothing below it is the stack's."""
-    kubeconfig = pulumi.Output.secret(access.kubeconfig.get_secret_value())
+    text = with_context(access.kubeconfig.get_secret_value(), access.context)
+    kubeconfig = pulumi.Output.secret(text)
     return Foundation(
         cluster=pulumi.get_stack(), access=Access(kubeconfig=kubeconfig, context=access.context)
     )

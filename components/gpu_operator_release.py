@@ -12,11 +12,9 @@ from pulumi_kubernetes.core.v1 import Namespace
 from pulumi_kubernetes.helm.v3 import Release, RepositoryOptsArgs
 
 from gpu_passthrough import versions
-from gpu_passthrough.config import GpuOperator, Sharing, Taint
+from gpu_passthrough.config import RELEASE, GpuOperator, Sharing, Taint
 from gpu_passthrough.load import merge
 
-RELEASE = "gpu-operator"
-"""Name of chart and release: the operator's objects are called so in all its documents."""
 PRIVILEGED = {
     f"pod-security.kubernetes.io/{mode}": "privileged" for mode in ("enforce", "audit", "warn")
 }

@@ -154,18 +154,13 @@ def overview(
     kubeconfig: Kubeconfig = "~/.kube/config",
 ) -> None:
     """Show a cluster's nodes, their GPUs and the pods that hold them."""
-    # Its client is slow to import, and only this command needs it.
-    from kubernetes.client import ApiException
-    from kubernetes.config import ConfigException
-    from urllib3.exceptions import HTTPError
-
     from gpu_passthrough import overview as cluster
+    from gpu_passthrough.kubeapi import ForbiddenError, UnreachableError
 
     try:
         found = cluster.collect(str(FilePath(kubeconfig).expanduser()))
-    except (ApiException, ConfigException, HTTPError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        typer.echo(f"The cluster of {kubeconfig} cannot be read: {reason}", err=True)
+    except (UnreachableError, ForbiddenError) as error:
+        typer.echo(f"The cluster cannot be read: {error}", err=True)
         raise typer.Exit(UNREADABLE) from None
     cluster.show(found, Console())
 
@@ -268,6 +263,13 @@ def verify(
     host: Annotated[
         bool, typer.Option(help="Ask the Proxmox VE host as well, where the stack has one.")
     ] = True,
+    holders: Annotated[
+        bool,
+        typer.Option(
+            "--holders",
+            help="Compute also in pods of others that hold a GPU; it takes memory on their card.",
+        ),
+    ] = False,
     soak: Annotated[
         float,
         typer.Option(min=0, help="Watch so many seconds afterwards whether anything restarts."),
@@ -288,7 +290,9 @@ def verify(
 
     file = stack_file(stack)
     loaded = _load(file, as_json)
-    choice = Choice(cast("Any", layer), only_app, timeout, asks_host=host, soak_s=soak)
+    choice = Choice(
+        cast("Any", layer), only_app, timeout, asks_host=host, asks_holders=holders, soak_s=soak
+    )
     code = run_verify(
         file.stem.removeprefix("Pulumi."),
         loaded,

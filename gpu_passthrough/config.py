@@ -8,7 +8,7 @@ What two fields say together is judged in the rules, not here: one model, no hid
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic.alias_generators import to_camel
@@ -187,6 +187,10 @@ class Sharing(Section):
     )
 
 
+RELEASE: Final = "gpu-operator"
+"""Name of the operator's Helm release."""
+
+
 class GpuOperator(Section):
     """The GPU Operator's release; driver and toolkit come from Talos."""
 
@@ -324,6 +328,11 @@ class Stack(Section):
             for name, machine in self.members.items()
             if machine.role == "controlplane" and machine.address
         }
+
+    @property
+    def context(self) -> str | None:
+        """Context of the stack's own kubeconfig; None for its current one."""
+        return self.kubernetes.context if self.kubernetes else None
 
     @property
     def gpu_resource(self) -> str:

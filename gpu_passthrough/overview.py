@@ -6,16 +6,16 @@ Reads the cluster and changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 
-GPU = "nvidia.com/gpu"
+from gpu_passthrough.kubeapi import KubernetesApi, Object
+from gpu_passthrough.verify.cluster import GPU
+from gpu_passthrough.verify.state import claimed, is_ready
+
 PRODUCT_LABEL = "nvidia.com/gpu.product"
-TIMEOUT = 10
-"""Seconds that one question to the cluster may take."""
 
 NEXT = (
     (
@@ -57,52 +57,45 @@ class Overview(BaseModel):
     pods: list[PodRow]
 
 
-def _node(node: Any) -> NodeRow:
-    conditions = {one.type: one.status for one in node.status.conditions or []}
-    allocatable = (node.status.allocatable or {}).get(GPU)
+def _node(node: Object) -> NodeRow:
+    allocatable = (node["status"].get("allocatable") or {}).get(GPU)
     return NodeRow(
-        name=node.metadata.name,
-        ready=conditions.get("Ready") == "True",
-        os=node.status.node_info.os_image,
+        name=node["metadata"]["name"],
+        ready=is_ready(node),
+        os=node["status"]["nodeInfo"]["osImage"],
         gpus=None if allocatable is None else int(allocatable),
-        product=(node.metadata.labels or {}).get(PRODUCT_LABEL, ""),
+        product=(node["metadata"].get("labels") or {}).get(PRODUCT_LABEL, ""),
     )
 
 
-def _claimed(pod: Any) -> int:
-    limits = (container.resources.limits for container in pod.spec.containers)
-    return sum(int((limit or {}).get(GPU, 0)) for limit in limits)
-
-
-def _pods(pods: Iterable[Any]) -> Iterable[PodRow]:
+def _pods(pods: Iterable[Object]) -> Iterable[PodRow]:
     for pod in pods:
-        if not (claimed := _claimed(pod)):
+        if not (taken := claimed(pod)):
             continue
-        labels = pod.metadata.labels or {}
+        labels = pod["metadata"].get("labels") or {}
         yield PodRow(
-            namespace=pod.metadata.namespace,
-            name=pod.metadata.name,
+            namespace=pod["metadata"]["namespace"],
+            name=pod["metadata"]["name"],
             app=labels.get("app.kubernetes.io/name", ""),
-            gpus=claimed,
-            node=pod.spec.node_name or "",
-            phase=pod.status.phase,
+            gpus=taken,
+            node=pod["spec"].get("nodeName", ""),
+            phase=pod["status"].get("phase", ""),
         )
 
 
 def collect(kubeconfig: str) -> Overview:
     """Ask the cluster that a kubeconfig file names.
 
-    Raises what the Kubernetes client raises where the cluster does not answer.
+    Raises:
+        UnreachableError: it does not answer.
+        ForbiddenError: it does not let us list nodes or pods.
     """
-    # The client takes half a second to import: only the command that needs it pays.
-    from kubernetes import client, config
-
-    core = client.CoreV1Api(config.new_client_from_config(config_file=kubeconfig))
-    nodes = core.list_node(_request_timeout=TIMEOUT).items
-    pods = core.list_pod_for_all_namespaces(_request_timeout=TIMEOUT).items
+    api = KubernetesApi(kubeconfig)
+    nodes = [_node(node) for node in api.items("/api/v1/nodes")]
+    pods = list(_pods(api.items("/api/v1/pods")))
     return Overview(
-        nodes=sorted((_node(node) for node in nodes), key=lambda row: row.name),
-        pods=sorted(_pods(pods), key=lambda row: (row.namespace, row.name)),
+        nodes=sorted(nodes, key=lambda row: row.name),
+        pods=sorted(pods, key=lambda row: (row.namespace, row.name)),
     )
 
 

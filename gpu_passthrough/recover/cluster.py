@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
-TIMEOUT_S = 10
-HELM_SELECTOR = "owner=helm"
+from gpu_passthrough.kubeapi import ForbiddenError, KubernetesApi, Object, UnreachableError
+
+HELM_SELECTOR = "labelSelector=owner%3Dhelm"
 UNFINISHED = ("pending-install", "pending-upgrade", "pending-rollback")
 """States in which Helm refuses every further operation on a release."""
 
@@ -27,59 +27,47 @@ class Revision:
 class Cluster:
     """A cluster that a kubeconfig names."""
 
-    def __init__(self, kubeconfig: str) -> None:
-        from kubernetes import client, config
-
-        settings = client.Configuration()
-        config.load_kube_config_from_dict(yaml.safe_load(kubeconfig), client_configuration=settings)
-        settings.retries = False
-        self._api = client.ApiClient(settings)
-        self._core = client.CoreV1Api(self._api)
+    def __init__(self, kubeconfig: str, context: str | None = None) -> None:
+        self._api = KubernetesApi(yaml.safe_load(kubeconfig), context)
 
     def answers(self) -> bool:
         """Whether the API server is there."""
-        from kubernetes.client import ApiException, VersionApi
-        from urllib3.exceptions import HTTPError
-
         try:
-            VersionApi(self._api).get_code(_request_timeout=TIMEOUT_S)
-        except (HTTPError, OSError):
+            self._api.get("/version")
+        except UnreachableError:
             return False
-        except ApiException:
+        except ForbiddenError:
             return True
         return True
 
     def exists(self, api_version: str, kind: str, namespace: str, name: str) -> bool:
         """Whether an object exists; it does not where its kind is unknown."""
-        from kubernetes.dynamic import DynamicClient
-        from kubernetes.dynamic.exceptions import NotFoundError, ResourceNotFoundError
-
-        try:
-            resource = DynamicClient(self._api).resources.get(api_version=api_version, kind=kind)
-            resource.get(name=name, namespace=namespace or None, _request_timeout=TIMEOUT_S)
-        except (NotFoundError, ResourceNotFoundError):
+        group = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+        known = (self._api.get(group) or {}).get("resources") or ()
+        resource = next((one for one in known if _is_of(one, kind)), None)
+        if resource is None:
             return False
-        return True
+        folder = f"{group}/namespaces/{namespace or 'default'}" if resource["namespaced"] else group
+        return self._api.get(f"{folder}/{resource['name']}/{name}") is not None
 
     def release(self, namespace: str, name: str) -> str:
         """Status of a release's newest revision; empty where there is none."""
-        mine = [
-            one for one in self.revisions() if (one.namespace, one.release) == (namespace, name)
-        ]
+        mine = [one for one in self.revisions(namespace) if one.release == name]
         return max(mine, key=lambda one: one.number).status if mine else ""
 
-    def revisions(self) -> list[Revision]:
-        """Every revision of every Helm release."""
-        secrets = self._core.list_secret_for_all_namespaces(
-            label_selector=HELM_SELECTOR, _request_timeout=TIMEOUT_S
-        ).items
-        return [_revision(one) for one in secrets]
+    def revisions(self, namespace: str) -> list[Revision]:
+        """Every revision of every Helm release in a namespace."""
+        folder = f"/api/v1/namespaces/{namespace}/secrets?{HELM_SELECTOR}"
+        return [_revision(one) for one in self._api.items(folder)]
 
     def forget(self, revision: Revision) -> None:
         """Remove a revision that never became whole; what it made stays and is taken over."""
-        self._core.delete_namespaced_secret(
-            revision.secret, revision.namespace, _request_timeout=TIMEOUT_S
-        )
+        self._api.delete(f"/api/v1/namespaces/{revision.namespace}/secrets/{revision.secret}")
+
+
+def _is_of(resource: Object, kind: str) -> bool:
+    """The resource itself, no part of it such as its status."""
+    return bool(resource["kind"] == kind and "/" not in resource["name"])
 
 
 def unfinished(revisions: list[Revision]) -> list[Revision]:
@@ -90,11 +78,12 @@ def unfinished(revisions: list[Revision]) -> list[Revision]:
     return [one for one in newest.values() if one.status in UNFINISHED]
 
 
-def _revision(secret: Any) -> Revision:
-    labels = secret.metadata.labels or {}
+def _revision(secret: Object) -> Revision:
+    meta = secret["metadata"]
+    labels = meta.get("labels") or {}
     return Revision(
-        secret=secret.metadata.name,
-        namespace=secret.metadata.namespace,
+        secret=meta["name"],
+        namespace=meta["namespace"],
         release=labels.get("name", ""),
         number=int(labels.get("version", 0)),
         status=labels.get("status", ""),

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import typer
 
-from gpu_passthrough.config import Stack
+from gpu_passthrough import kubeapi
+from gpu_passthrough.config import RELEASE, Stack
 from gpu_passthrough.preflight.client import DeniedError, TokenError, UnreachableError
 from gpu_passthrough.preflight.token import revealed
 from gpu_passthrough.recover.engine import Engine, EngineError
@@ -19,13 +20,24 @@ def settle_stack(name: str, stack: Stack, folder: Path) -> bool:
     try:
         site = stack.proxmox and revealed(stack.proxmox, name, folder)
         outcome = recover(
-            Engine(name, folder), host_of(site), lambda text: typer.echo(text, err=True)
+            Engine(name, folder),
+            host_of(site),
+            lambda text: typer.echo(text, err=True),
+            (stack.gpu_operator.namespace, RELEASE),
+            stack.context,
         )
     except EngineError as error:
         typer.echo(f"Nothing was settled. Pulumi says:\n{error}", err=True)
         return False
     except (UnreachableError, TokenError, DeniedError) as error:
         typer.echo(f"Nothing was settled: the Proxmox VE host was asked, and {error}", err=True)
+        return False
+    except (kubeapi.UnreachableError, kubeapi.ForbiddenError) as error:
+        typer.echo(
+            f"Not everything was settled: the cluster was asked, and {error}\n"
+            "Run this again when it answers; a lock of a process that is gone was removed already.",
+            err=True,
+        )
         return False
     for line in outcome.done:
         typer.echo(f"- {line}")

@@ -30,20 +30,30 @@ class Outcome:
     """What only a person can settle, each with what to do."""
 
 
-def recover(engine: Engine, proxmox: Proxmox | None, say: Say) -> Outcome:
+def recover(
+    engine: Engine,
+    proxmox: Proxmox | None,
+    say: Say,
+    release: tuple[str, str],
+    context: str | None = None,
+) -> Outcome:
     """Settle what an interruption left; nothing is created or deleted on host and machines.
+
+    release: namespace and name of the stack's Helm release.
+    context: of the kubeconfig, where the stack names one.
 
     Raises:
         EngineError: Pulumi refused.
+        kubeapi.UnreachableError, kubeapi.ForbiddenError: the cluster did, while it was asked.
     """
     outcome = Outcome()
     if not _unlock(engine, outcome):
         return outcome
     exported = engine.export("--show-secrets")
     text = kubeconfig_of(exported)
-    cluster = Cluster(text) if text else None
+    cluster = Cluster(text, context) if text else None
     if cluster is not None and cluster.answers():
-        _helm(cluster, outcome)
+        _helm(cluster, release, outcome)
     operations = [
         Pending(one.urn, one.type, one.kind, plain(one.inputs))
         for one in pending_operations(exported)
@@ -90,8 +100,11 @@ def _held(lock: Lock, stack: str) -> str:
     )
 
 
-def _helm(cluster: Cluster, outcome: Outcome) -> None:
-    for one in unfinished(cluster.revisions()):
+def _helm(cluster: Cluster, release: tuple[str, str], outcome: Outcome) -> None:
+    """Clear an unfinished revision of the stack's own release; others are somebody else's."""
+    namespace, name = release
+    mine = [one for one in cluster.revisions(namespace) if one.release == name]
+    for one in unfinished(mine):
         cluster.forget(one)
         outcome.done.append(
             f"cleared revision {one.number} of the Helm release {one.release}, which was"

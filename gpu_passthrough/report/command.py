@@ -27,7 +27,7 @@ def run_report(
     except FindingsError as error:
         typer.echo(str(error), err=True)
         return WRONG_USE
-    seen = look(kubeconfig, stack.gpu_operator.namespace)
+    seen = look(kubeconfig, stack.gpu_operator.namespace, stack.context)
     if seen.problem:
         typer.echo(f"{seen.problem} What only the cluster knows is shown as unknown.", err=True)
     moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -24,12 +24,12 @@ class Seen:
     """Why there is no state."""
 
 
-def look(kubeconfig: str, operator_namespace: str) -> Seen:
+def look(kubeconfig: str, operator_namespace: str, context: str | None = None) -> Seen:
     """Read the cluster of a kubeconfig file; an empty name asks none."""
     if not kubeconfig:
         return Seen()
     try:
-        cluster = Cluster(kubeconfig)
+        cluster = Cluster(kubeconfig, context)
     except UnreachableError as error:
         return Seen(problem=f"The cluster was not asked: {error}")
     try:

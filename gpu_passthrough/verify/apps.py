@@ -100,6 +100,14 @@ def _drift(stack: Stack, state: State, name: str) -> Iterator[Finding]:
     app = stack.apps[name]
     deployment = state.deployment(app.namespace, name)
     if deployment is None:
+        yield APP.failed(
+            f"deployment {name}",
+            "there is no such Deployment",
+            "Nothing of the app runs.",
+            "`pulumi up --refresh` makes it again.",
+            f"kubectl -n {app.namespace} get deployments",
+            "not found",
+        )
         return
     spec = deployment["spec"]
     pod = spec["template"]["spec"]
@@ -113,7 +121,7 @@ def _drift(stack: Stack, state: State, name: str) -> Iterator[Finding]:
         "nodeSelector": (dict(app.node_selector), pod.get("nodeSelector") or {}),
     }
     changed = [
-        f"{key} is {found or 'absent'}, the stack says {wanted or 'none'}"
+        f"{key} is {_said(found, 'absent')}, the stack says {_said(wanted, 'none')}"
         for key, (wanted, found) in wanted_and_found.items()
         if wanted != found
     ]
@@ -126,6 +134,10 @@ def _drift(stack: Stack, state: State, name: str) -> Iterator[Finding]:
             f"kubectl -n {app.namespace} get deployment {name} -o yaml",
             "; ".join(changed),
         )
+
+
+def _said(value: object, nothing: str) -> object:
+    return nothing if value is None or value == {} else value
 
 
 def _put_back(app: App, name: str, spec: Mapping[str, Any]) -> str:

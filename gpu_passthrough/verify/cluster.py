@@ -10,21 +10,15 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Final
 
-ANSWER_S: Final = 10
+from gpu_passthrough.kubeapi import ForbiddenError, KubernetesApi, Object, UnreachableError
+
+__all__ = ["Cluster", "ForbiddenError", "NoCluster", "Object", "Probed", "UnreachableError"]
+
 LOOK_S: Final = 0.3
 PATIENCE_S: Final = 5.0
 """How long a pod may have reasons not to start before it is given up."""
 GPU: Final = "nvidia.com/gpu"
 OWN: Final = {"app.kubernetes.io/name": "gpu-verify"}
-Object = dict[str, Any]
-
-
-class UnreachableError(Exception):
-    """The API server does not answer, or does not let us in; the message says how."""
-
-
-class ForbiddenError(Exception):
-    """The API server refuses one question."""
 
 
 @dataclass(frozen=True)
@@ -35,69 +29,8 @@ class Probed:
     problem: str = ""
 
 
-class Cluster:
-    """One cluster, named by a kubeconfig: a file, or its content."""
-
-    def __init__(self, kubeconfig: str | Mapping[str, Any], context: str | None = None) -> None:
-        from kubernetes import client, config
-
-        settings = client.Configuration()
-        try:
-            if isinstance(kubeconfig, str):
-                config.load_kube_config(kubeconfig, context, client_configuration=settings)
-            else:
-                config.load_kube_config_from_dict(
-                    kubeconfig, context, client_configuration=settings
-                )
-        except config.ConfigException as error:
-            source = kubeconfig if isinstance(kubeconfig, str) else "the kubeconfig"
-            raise UnreachableError(f"{source}: {error}") from None
-        settings.retries = False
-        self.host: str = settings.host
-        self._settings = settings
-        self._api = client.ApiClient(settings)
-
-    def get(self, path: str) -> Any:
-        """What the API server answers; None for 404.
-
-        Raises:
-            UnreachableError: nothing answers, or nobody is let in.
-            ForbiddenError: this question is refused.
-        """
-        return self._request("GET", path)
-
-    def _request(self, method: str, path: str, body: object = None) -> Any:
-        from urllib3.exceptions import HTTPError
-
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        try:
-            answer = self._api.call_api(
-                method, self.host + path, headers, body, _request_timeout=ANSWER_S
-            )
-            text = answer.read()
-        except (HTTPError, OSError) as error:
-            raise UnreachableError(f"{self.host} does not answer: {_innermost(error)}") from None
-        if answer.status == 404:
-            return None
-        if answer.status == 401:
-            raise UnreachableError(f"{self.host} does not accept the credentials (401)")
-        if answer.status >= 400:
-            raise ForbiddenError(f"{method} {path}: {answer.status} {_message(text)}")
-        try:
-            return json.loads(text)
-        except ValueError:
-            raise UnreachableError(f"{self.host} does not answer as a Kubernetes API") from None
-
-    def items(self, path: str) -> list[Object]:
-        """A collection; empty where its kind does not exist."""
-        found = self.get(path)
-        return [] if found is None else list(found["items"])
-
-    def core(self) -> Any:
-        """The client's core API, for streams; one of its own, because a stream takes it over."""
-        from kubernetes import client
-
-        return client.CoreV1Api(client.ApiClient(self._settings))
+class Cluster(KubernetesApi):
+    """A cluster in which the probe runs in pods of its own."""
 
     def probe_pod(self, spec: Object, namespace: str, seconds: float) -> Probed:
         """Run the probe in a pod of its own, which is gone afterwards."""
@@ -109,14 +42,15 @@ class Cluster:
             "metadata": {"name": name, "labels": OWN},
             "spec": {"restartPolicy": "Never", "enableServiceLinks": False, **spec},
         }
-        self._request("POST", folder, body)
+        self.create(folder, body)
         try:
             return self._await(f"{folder}/{name}", seconds)
         finally:
-            self._request("DELETE", f"{folder}/{name}?gracePeriodSeconds=0")
+            self.delete(f"{folder}/{name}?gracePeriodSeconds=0")
 
     def _await(self, path: str, seconds: float) -> Probed:
         begin = time.monotonic()
+        before: list[str] = []
         while True:
             pod = self.get(path)
             if pod is None:
@@ -125,11 +59,16 @@ class Cluster:
             if phase in ("Succeeded", "Failed"):
                 return self._logs(path, pod)
             waited = time.monotonic() - begin
-            said = self._complaints(pod) if waited > PATIENCE_S else []
-            if waited > seconds or said:
-                why = f" ({'; '.join(said)})" if said else _why(pod)
-                return Probed(problem=f"the pod is {phase} after {waited:.0f} s{why}")
-            time.sleep(LOOK_S)
+            if waited > seconds:
+                return Probed(problem=f"the pod is {phase} after {waited:.0f} s{_why(pod)}")
+            # What is said once may pass; what is said again, with new words or old, does not.
+            is_late = phase == "Pending" and waited > PATIENCE_S
+            said = self._complaints(pod) if is_late else []
+            if said and before and waited > 2 * PATIENCE_S:
+                why = "; ".join(said)
+                return Probed(problem=f"the pod is {phase} after {waited:.0f} s ({why})")
+            before = before or said
+            time.sleep(LOOK_S if not said else 1.0)
 
     def _complaints(self, pod: Object) -> list[str]:
         """What keeps a pod from starting, in the words of scheduler and kubelet."""
@@ -157,10 +96,7 @@ class Cluster:
         ]
 
     def _logs(self, path: str, pod: Object) -> Probed:
-        answer = self._api.call_api(
-            "GET", f"{self.host}{path}/log", {"Accept": "*/*"}, _request_timeout=ANSWER_S
-        )
-        text = answer.read().decode(errors="replace")
+        text = self.text(f"{path}/log")
         found = read_answer(text)
         if found.problem and pod["status"].get("phase") == "Failed":
             return Probed(problem=f"the pod failed{_why(pod)}: {text.strip()[-300:]}")
@@ -174,7 +110,10 @@ class NoCluster(Cluster):
         self.host = "no cluster"
         self._why = why
 
-    def _request(self, method: str, path: str, body: object = None) -> Any:
+    def request(
+        self, method: str, path: str, body: Object | None = None, accept: str = ""
+    ) -> bytes | None:
+        """Raise UnreachableError."""
         raise UnreachableError(self._why)
 
 
@@ -204,15 +143,3 @@ def _why(pod: Object) -> str:
             said += [state.get("reason", ""), state.get("message", "")]
     texts = list(dict.fromkeys(text for text in said if text))
     return f" ({'; '.join(texts)})" if texts else ""
-
-
-def _message(text: bytes) -> str:
-    try:
-        return str(json.loads(text)["message"])
-    except (ValueError, KeyError, TypeError):
-        return text.decode(errors="replace").strip()[:200]
-
-
-def _innermost(error: BaseException) -> str:
-    reason = getattr(error, "reason", None) or error.__cause__
-    return _innermost(reason) if isinstance(reason, BaseException) else str(error)

@@ -40,7 +40,7 @@ def run_verify(
     if problem:
         typer.echo(problem, err=True)
         return WRONG_USE
-    cluster = _cluster(kubeconfig)
+    cluster = _cluster(kubeconfig, stack.context)
     with Progress(lambda text: typer.echo(f"verify: {text}", err=True)) as progress:
         report = verify(name, stack, cluster, choice, progress, folder).ignoring(ids)
     if junit is not None:
@@ -53,10 +53,10 @@ def run_verify(
     return report.exit_code
 
 
-def _cluster(kubeconfig: str) -> Cluster:
+def _cluster(kubeconfig: str, context: str | None) -> Cluster:
     """Without a way to the cluster the host may still say what is wrong."""
     try:
-        return Cluster(kubeconfig)
+        return Cluster(kubeconfig, context)
     except UnreachableError as error:
         return NoCluster(str(error))
 

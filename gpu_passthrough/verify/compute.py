@@ -38,6 +38,7 @@ CAPABILITIES: Final = {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,u
 NAME: Final = "app.kubernetes.io/name"
 PROBE_S: Final = 60.0
 """Longest run of the probe in an app's own pod."""
+NO_NODE: Final = "Is there a node with a card, is it ready, does it offer nvidia.com/gpu?"
 AT_ONCE: Final = 8
 """Nodes on which the probe runs at the same time."""
 
@@ -50,6 +51,8 @@ class Prober:
     stack: Stack
     seconds: float
     """Longest wait for one pod."""
+    asks_holders: bool = False
+    """Run it also in pods of others that hold a GPU."""
 
     @property
     def app(self) -> App | None:
@@ -69,12 +72,19 @@ class Prober:
             container["resources"] = {"limits": {self.stack.gpu_resource: str(gpus)}}
         spec: Object = {
             "containers": [container],
-            "nodeSelector": {"kubernetes.io/hostname": node},
+            "affinity": _on(node),
             "tolerations": [{"operator": "Exists"}],
         }
         if runtime:
             spec["runtimeClassName"] = self.stack.runtime_class.name
         return self.cluster.probe_pod(spec, app.namespace, self.seconds)
+
+
+def _on(node: str) -> Object:
+    """By the node's name: its label kubernetes.io/hostname may differ, and taints still count."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
 def driver_of(stack: Stack) -> str | None:
@@ -89,13 +99,17 @@ def on_nodes(prober: Prober, state: State, down: Collection[str] = ()) -> Iterat
     """
     app = prober.app
     if app is None:
-        yield BY_CLAIM.unknown("every node", "the stack has no app whose image could be used")
+        why = "the stack has no app whose image could be used"
+        yield BY_CLAIM.unknown("every node", why, best_effort=not prober.stack.proof)
         return
     nodes = {
         name: cards
         for name, cards in cards_by_node(prober.stack, state).items()
         if name not in down and name in state.nodes and is_ready(state.nodes[name])
     }
+    if not nodes and not down:
+        why = "there is no GPU node to compute on"
+        yield BY_CLAIM.unknown("every node", why, best_effort=False, fix=NO_NODE)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         work = pool.map(lambda one: list(_on_node(prober, state, app, *one)), nodes.items())
         for found in work:
@@ -122,6 +136,10 @@ def _holders(prober: Prober, state: State, name: str) -> Iterator[Finding]:
         if (meta["namespace"], (meta.get("labels") or {}).get(NAME)) in own:
             continue
         subject = f"{meta['namespace']}/{meta['name']}"
+        if not prober.asks_holders:
+            why = "it holds a GPU and is not the stack's; --holders runs the probe in it"
+            yield BY_HOLDER.unknown(subject, why)
+            continue
         probed = _probe_in(prober.cluster, pod, gpu_container(pod))
         if probed.problem:
             why = f"it holds a GPU, and the probe does not run in it: {probed.problem}"
@@ -170,18 +188,26 @@ def in_apps(
     cluster: Cluster, stack: Stack, state: State, only: str | None, down: Collection[str] = ()
 ) -> Iterator[Finding]:
     """Each app's own pods, which hold their cards; see `on_nodes` for `down`."""
-    for name, app in stack.apps.items():
-        if only not in (None, name) or not app.gpus:
-            continue
-        for pod in state.pods_of(app.namespace, name):
-            if not is_ready(pod) or pod["spec"]["nodeName"] in down:
-                continue
-            subject = pod["metadata"]["name"]
-            container = gpu_container(pod) or pod["spec"]["containers"][0]["name"]
-            probed = _probe_in(cluster, pod, container)
-            yield judge(IN_APP, subject, probed, app.gpus, driver_of(stack))
-            if (session := (probed.answer or {}).get("onnx")) is not None:
-                yield _provider(subject, session)
+    pods = [
+        (app, pod)
+        for name, app in stack.apps.items()
+        if only in (None, name) and app.gpus
+        for pod in state.pods_of(app.namespace, name)
+        if is_ready(pod) and pod["spec"]["nodeName"] not in down
+    ]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for found in pool.map(lambda one: list(_in_app(cluster, stack, *one)), pods):
+            yield from found
+
+
+def _in_app(cluster: Cluster, stack: Stack, app: App, pod: Object) -> Iterator[Finding]:
+    subject = pod["metadata"]["name"]
+    container = gpu_container(pod) or pod["spec"]["containers"][0]["name"]
+    probed = _probe_in(cluster, pod, container)
+    cards = 1 if stack.gpu_operator.sharing else app.gpus
+    yield judge(IN_APP, subject, probed, cards, driver_of(stack))
+    if (session := (probed.answer or {}).get("onnx")) is not None:
+        yield _provider(subject, session)
 
 
 def _probe_in(cluster: Cluster, pod: Object, container: str) -> Probed:

@@ -25,6 +25,8 @@ LAYERS: Final = ("api", "host", "vm")
 """What can be asked here."""
 DOWNLOAD: Final = "download"
 """Kind of the task that brings a boot image; it belongs to no VM."""
+RUNNING: Final = "RUNNING"
+"""Status of a task in a list that has not ended."""
 ENDED_WELL: Final = ("OK", "WARNINGS")
 
 
@@ -89,8 +91,8 @@ def _last_words(check: Check, node: Node) -> str:
 
 def _said(task: Mapping[str, Any]) -> str:
     """What a task says that has not ended well."""
-    kind, status = task["type"], str(task.get("status", "")).strip()
-    if not status:
+    kind, status = task["type"], str(task.get("status") or RUNNING).strip()
+    if status == RUNNING:
         age = max(time.time() - float(task["starttime"]), 0.0)
         return f"; the host's task {kind} has been running for {age:.0f} s"
     if status.startswith(ENDED_WELL):

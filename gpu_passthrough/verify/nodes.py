@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpu_passthrough.checks.finding import Finding
-from gpu_passthrough.config import Stack
+from gpu_passthrough.config import Machine, Stack
 from gpu_passthrough.verify.check import Check
 from gpu_passthrough.verify.state import State, is_ready
 
@@ -31,9 +31,8 @@ def nodes(stack: Stack, state: State) -> Iterator[Finding]:
                 name,
                 "there is no such node",
                 "None of its cards can be used.",
-                "Look at the machine: is its VM running (`qm list` on the host), does Talos answer"
-                f" (`talosctl -n {stack.members[name].address} health`)? Another cluster's secrets"
-                " keep it out for ever.",
+                f"Look at the machine: does it run, does its system answer{_health(stack, name)}?"
+                " Another cluster's secrets keep it out for ever.",
                 ask,
                 f"nodes: {', '.join(sorted(state.nodes))}",
             )
@@ -42,13 +41,24 @@ def nodes(stack: Stack, state: State) -> Iterator[Finding]:
                 name,
                 f"it is not ready: {_reason(node)}",
                 "Kubernetes starts nothing there, and removes what runs after five minutes.",
-                "Its kubelet has fallen silent: look at the VM's power and at `talosctl dmesg`. A"
-                " machine with NVIDIA extensions and without a card restarts again and again.",
+                f"Its kubelet has fallen silent: does the machine run{_health(stack, name)}? One"
+                " with NVIDIA extensions and without a card restarts again and again.",
                 ask,
                 _reason(node),
             )
         else:
             yield NODE.passed(name, "is ready")
+
+
+def _address(machine: Machine) -> str:
+    return machine.address or "ADDRESS"
+
+
+def _health(stack: Stack, name: str) -> str:
+    """How to ask a machine that runs Talos."""
+    if stack.cluster is None:
+        return ""
+    return f" (`talosctl -n {_address(stack.members[name])} health`)"
 
 
 def _reason(node: Mapping[str, Any]) -> str:
@@ -74,7 +84,7 @@ def talos(stack: Stack, state: State) -> Iterator[Finding]:
                 name,
                 f"it runs {image}, not {wanted}",
                 "Compatibility was judged for another release.",
-                f"talosctl -n {machine.address} upgrade, with the installer of the stack's"
+                f"talosctl -n {_address(machine)} upgrade, with the installer of the stack's"
                 " schematic; or write the running version into the stack.",
                 f"kubectl get node {name} -o jsonpath={{.status.nodeInfo.osImage}}",
                 image,
@@ -82,7 +92,7 @@ def talos(stack: Stack, state: State) -> Iterator[Finding]:
         else:
             yield TALOS.passed(name, image)
         if machine.gpus:
-            yield _driver(name, node, module, extensions.driver)
+            yield _driver(name, _address(machine), node, module, extensions.driver)
 
 
 def restarts(stack: Stack, state: State) -> Iterator[Finding]:
@@ -103,7 +113,9 @@ def restarts(stack: Stack, state: State) -> Iterator[Finding]:
         )
 
 
-def _driver(name: str, node: Mapping[str, Any], module: str, driver: str | None) -> Finding:
+def _driver(
+    name: str, address: str, node: Mapping[str, Any], module: str, driver: str | None
+) -> Finding:
     meta = node["metadata"]
     known = {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
     found = str(known.get(module, ""))
@@ -116,15 +128,16 @@ def _driver(name: str, node: Mapping[str, Any], module: str, driver: str | None)
         f" driver {driver}",
         "Without the kernel module there is no GPU; with another driver the toolkit's libraries do"
         " not fit.",
-        "The machine was booted or upgraded with another schematic. Upgrade it with the installer"
-        " that `pulumi stack output` and the machine configuration name.",
+        "The machine was booted or upgraded with another schematic. Its machine configuration"
+        f" names the right installer (machine.install.image): talosctl -n {address} upgrade --image"
+        " INSTALLER",
         f"kubectl get node {name} -o json | jq .metadata.labels",
         others or "no Talos extensions",
     )
 
 
-OWN_TAINTS: Final = ("node-role.kubernetes.io/control-plane", "nvidia.com/gpu")
-"""Taints that the cluster has on purpose; GPU pods tolerate the second one."""
+TOLERATED: Final = "nvidia.com/gpu"
+"""Taint that operands and apps tolerate always."""
 CORDONED: Final = "node.kubernetes.io/unschedulable"
 KEEPS_OFF: Final = ("NoSchedule", "NoExecute")
 OF_KUBERNETES: Final = "node.kubernetes.io/"
@@ -133,7 +146,7 @@ OF_KUBERNETES: Final = "node.kubernetes.io/"
 
 def taints(stack: Stack, state: State) -> Iterator[Finding]:
     """No taint of somebody else on a GPU node."""
-    own = {*OWN_TAINTS, stack.gpu_taint.key if stack.gpu_taint else ""}
+    own = {TOLERATED, stack.gpu_taint.key if stack.gpu_taint else ""}
     for name in stack.gpu_nodes:
         node = state.nodes.get(name)
         if node is None:
@@ -148,8 +161,8 @@ def taints(stack: Stack, state: State) -> Iterator[Finding]:
             name,
             f"it has the taint {keys}, and the stack knows nothing of it",
             "Neither the operator's operands nor the apps start there.",
-            f"{_remove(name, strange[0])} Where it is there on purpose, write it into the stack as"
-            " gpuTaint: operands and apps tolerate that one.",
+            f"{'; '.join(_remove(name, one) for one in strange)}. One that is there on purpose"
+            " belongs into the stack as gpuTaint: operands and apps tolerate that one.",
             f"kubectl get node {name} -o jsonpath={{.spec.taints}}",
             strange,
         )

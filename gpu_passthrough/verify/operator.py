@@ -21,7 +21,7 @@ def operator(stack: Stack, state: State) -> Iterator[Finding]:
     for policy in state.policies:
         yield from _switches(stack, policy)
     for one in sorted(state.daemon_sets, key=lambda one: one["metadata"]["name"] not in OF_TALOS):
-        yield _operand(one, namespace, len(stack.gpu_nodes))
+        yield _operand(stack, one)
     yield from _policies(state, namespace)
 
 
@@ -154,9 +154,10 @@ EVERYWHERE: Final = frozenset(
 """Operands that run on every GPU node; none wanted means that nothing tolerates their taint."""
 
 
-def _operand(one: Mapping[str, Any], namespace: str, gpu_nodes: int) -> Finding:
+def _operand(stack: Stack, one: Mapping[str, Any]) -> Finding:
     name, status = one["metadata"]["name"], one.get("status") or {}
-    if (switch := OF_TALOS.get(name)) is not None:
+    namespace, gpu_nodes = stack.gpu_operator.namespace, len(stack.gpu_nodes)
+    if stack.cluster is not None and (switch := OF_TALOS.get(name)) is not None:
         return OPERANDS.failed(
             name,
             f"the ClusterPolicy has {switch}.enabled: true, and Talos brings its own {switch}",
@@ -183,8 +184,14 @@ def _operand(one: Mapping[str, Any], namespace: str, gpu_nodes: int) -> Finding:
         name,
         f"{ready} of {wanted} pods are ready",
         "Without the device plugin no node offers a GPU, without GFD none has labels.",
-        f"kubectl -n {namespace} describe pods -l app={name}; operands wait for each other, so the"
-        " validator's first init container that does not end is the cause.",
+        f"kubectl -n {namespace} describe pods -l {_selector(one)}; operands wait for each other,"
+        " so the validator's first init container that does not end is the cause.",
         f"kubectl -n {namespace} get daemonset {name}",
         status,
     )
+
+
+def _selector(daemon_set: Mapping[str, Any]) -> str:
+    """The labels of its pods, as kubectl takes them."""
+    labels = ((daemon_set.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    return ",".join(f"{key}={text}" for key, text in labels.items())

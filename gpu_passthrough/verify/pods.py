@@ -8,6 +8,8 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
+import websocket
+
 from gpu_passthrough.verify.cluster import Cluster, Object
 
 ANSWER_S: Final = 10.0
@@ -16,6 +18,10 @@ _STATUS: Final = 3
 """Channel on which the API server says how a command ended."""
 _LARGEST: Final = 16 * 1024 * 1024
 """Most bytes of an answer: a pod can send anything."""
+
+
+# A stream connects without a limit of its own: an API server whose machine is off would hold it.
+websocket.setdefaulttimeout(ANSWER_S)
 
 
 class PodError(Exception):

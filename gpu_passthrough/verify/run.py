@@ -61,6 +61,8 @@ class Choice:
     """Longest wait for one pod of the probe: a node may have to pull an app's image for it."""
     asks_host: bool = True
     """Whether the Proxmox VE host is asked as well."""
+    asks_holders: bool = False
+    """Whether the probe also runs in pods of others that hold a GPU; it takes memory there."""
     soak_s: float = 0.0
     """How long to look afterwards whether anything restarts."""
 
@@ -138,7 +140,7 @@ def _all(
         yield from compute.in_apps(cluster, stack, state, choice.app, down)
         if choice.app is None:
             say("computing in pods of its own on every GPU node")
-            prober = compute.Prober(cluster, stack, choice.seconds)
+            prober = compute.Prober(cluster, stack, choice.seconds, choice.asks_holders)
             yield from compute.on_nodes(prober, state, down)
     if choice.soak_s:
         say(f"watching for {choice.soak_s:.0f} s whether anything restarts")
@@ -146,20 +148,23 @@ def _all(
 
 
 def _no_cluster(why: str) -> Finding:
-    return API.failed(
+    found = API.failed(
         "the cluster",
         why,
         "Nothing above Talos can be told.",
-        "Is the control plane's VM running? talosctl health. Is it the right kubeconfig?",
+        "Is the control plane's VM running, is every part of it healthy? Is it the kubeconfig of"
+        " this cluster: one that was built anew has another certificate?",
         "GET /api/v1/nodes",
         why,
     )
+    return replace(found, ignorable=False)
 
 
 def _forbidden(why: str) -> Finding:
-    return API.unknown(
+    found = API.unknown(
         "the cluster",
         f"the kubeconfig's user may not look: {why}",
         best_effort=False,
         fix=ALLOW,
     )
+    return replace(found, ignorable=False)

@@ -57,9 +57,9 @@ def index(call: Call) -> Any:
 def _listed(task: Task) -> dict[str, Any]:
     status = task.status()
     listed = {key: value for key, value in status.items() if key not in ("status", "exitstatus")}
-    if task.exit_status:
-        listed |= {"status": task.exit_status, "endtime": int(task.finish)}
-    return listed
+    if not task.exit_status:
+        return {**listed, "status": "RUNNING"}  # PVE/API2/Tasks.pm
+    return {**listed, "status": task.exit_status, "endtime": int(task.finish)}
 
 
 @endpoint("GET", "/nodes/{node}/tasks/{upid}/status")

@@ -126,8 +126,9 @@ def test_failed_pods_hold_up_a_rollout(standing: Site) -> None:
     standing.shell(f"""{PLUGIN} '{{"spec":{{"devicePlugin":{{"enabled":false}}}}}}'""")
     standing.kubectl(f"wait node {node} --for=jsonpath='{OFFERED}'=0 --timeout=30s")
     standing.fault("node-reboot", node)
-    failed = "wait pods --all --for=jsonpath='{.status.phase}'=Failed --timeout=30s"
-    assert standing.kubectl(f"-n immich {failed} --selector app.kubernetes.io/name").out
+    failed = "kubectl -n immich get pods --field-selector status.phase=Failed -o name"
+    came = standing.shell(f"timeout 30 bash -c 'until {failed} | grep pod; do sleep 0.3; done'")
+    assert came.code == 0, came.text
     standing.shell(f"""{PLUGIN} '{{"spec":{{"devicePlugin":{{"enabled":true}}}}}}'""")
     assert standing.kubectl(f"-n immich rollout status {APP} --timeout=60s").code == 0
     assert until(standing, HEALTHY) == ("", "", "")

@@ -56,6 +56,19 @@ def pod(name: str, app: str, on: str, namespace: str = "immich") -> dict[str, An
     }
 
 
+def deployment(name: str, namespace: str) -> dict[str, Any]:
+    """An app's Deployment, as the stack of these tests says."""
+    container = {
+        "image": "ghcr.io/immich-app/immich-machine-learning:v3.0.0-cuda",
+        "resources": {"limits": {"nvidia.com/gpu": "1"}},
+    }
+    pod = {"runtimeClassName": "nvidia", "containers": [container]}
+    return {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"replicas": 1, "template": {"spec": pod}},
+    }
+
+
 def state(**changes: Any) -> State:
     """A healthy cluster as far as the report needs one."""
     workers = {name: node(name, **described(card)) for name, card in CARDS.items()}
@@ -68,7 +81,7 @@ def state(**changes: Any) -> State:
             {"metadata": {"name": "cluster-policy"}, "spec": {}, "status": {"state": "ready"}}
         ],
         "daemon_sets": [],
-        "deployments": [],
+        "deployments": [deployment("immich-machine-learning", "immich")],
         "claims": [
             {
                 "metadata": claim,

@@ -19,8 +19,8 @@ from tests.verify.test_verify import answered, healthy, node, pod
 class Asked(compute.Prober):
     """A prober that notes what it is asked, and whose pods see the cards that they claim."""
 
-    def __init__(self, stack: Stack) -> None:
-        super().__init__(None, stack, 1.0)  # type: ignore[arg-type]
+    def __init__(self, stack: Stack, *, holders: bool = False) -> None:
+        super().__init__(None, stack, 1.0, holders)  # type: ignore[arg-type]
         self.pods: list[tuple[str, int, bool]]
         object.__setattr__(self, "pods", [])
 
@@ -35,8 +35,10 @@ def stack() -> Stack:
     return judge(changed({}))
 
 
-def asked(stack: Stack, state: State, down: set[str] | None = None) -> tuple[Asked, list[Any]]:
-    prober = Asked(stack)
+def asked(
+    stack: Stack, state: State, down: set[str] | None = None, *, holders: bool = False
+) -> tuple[Asked, list[Any]]:
+    prober = Asked(stack, holders=holders)
     return prober, list(compute.on_nodes(prober, state, down or set()))
 
 
@@ -81,9 +83,29 @@ def test_somebody_else_s_pod_is_asked_for_its_card(
     other["metadata"]["labels"] = {}
     state.pods[:] = [other]
     monkeypatch.setattr(compute, "_probe_in", lambda cluster, pod, container: said)
-    _, found = asked(stack, state)
+    _, found = asked(stack, state, holders=True)
     holders = [one for one in found if one.id == "compute-holder"]
     assert [(one.subject, one.status) for one in holders] == [("immich/theirs", status)]
+
+
+def test_somebody_else_s_pod_is_left_alone_without_being_asked_to(stack: Stack) -> None:
+    state = deepcopy(healthy())
+    other = pod("theirs")
+    other["metadata"]["labels"] = {}
+    state.pods[:] = [other]
+    _, found = asked(stack, state)
+    (holder,) = [one for one in found if one.id == "compute-holder"]
+    assert (holder.status, "--holders" in holder.cause) == ("could-not-tell", True)
+
+
+def test_a_proof_without_anything_to_compute_on_is_none(stack: Stack) -> None:
+    state = deepcopy(healthy())
+    state.nodes.clear()  # type: ignore[attr-defined]
+    _, found = asked(stack, state)
+    assert [one.fails for one in found] == [True]
+    for proof in (False, True):
+        _, found = asked(stack.model_copy(update={"apps": {}, "proof": proof}), healthy())
+        assert [one.fails for one in found] == [proof]
 
 
 def test_a_stack_without_machines_has_the_cluster_s(stack: Stack) -> None:
