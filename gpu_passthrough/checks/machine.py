@@ -121,11 +121,21 @@ def as_junit(report: Report) -> str:
     return DECLARATION + Xml.tostring(root, encoding="unicode") + "\n"
 
 
+class UnwritableError(Exception):
+    """A report cannot be written; the message says where and why."""
+
+
 def write_junit(report: Report, file: Path) -> None:
     """Write JUnit's XML to a file, making its folder where there is none.
 
     Raises:
-        OSError: the file cannot be written.
+        UnwritableError: the file cannot be written.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(as_junit(report), encoding="utf-8")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(as_junit(report), encoding="utf-8")
+    except OSError as error:
+        raise UnwritableError(
+            f"The report cannot be written to {file}: {error.strerror}. Name a file in a folder"
+            " that you may write to."
+        ) from None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import typer
 
+from gpu_passthrough.checks.machine import UnwritableError, write_junit
 from gpu_passthrough.checks.machine import as_json as to_json
-from gpu_passthrough.checks.machine import write_junit
 from gpu_passthrough.checks.progress import Progress
 from gpu_passthrough.checks.render import brief, show
 from gpu_passthrough.checks.report import (
@@ -84,9 +84,8 @@ def _print(report: Report, output: Output) -> int:
     if output.junit is not None:
         try:
             write_junit(report, output.junit)
-        except OSError as error:
-            text = f"The report cannot be written to {output.junit}: {error.strerror}."
-            typer.echo(f"{text} Name a file in a folder that you may write to.", err=True)
+        except UnwritableError as error:
+            typer.echo(str(error), err=True)
             return WRONG_USE
     if output.as_json:
         typer.echo(to_json(report), nl=False)

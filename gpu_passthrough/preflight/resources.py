@@ -56,6 +56,14 @@ def storages(check: Check) -> Iterator[None]:
                         f"pvesm set {storage} --content {found.get('content')},{content}",
                         answer=found.get("content"),
                     )
+                elif content == "import" and found.get("shared") and len(check.hosts) > 1:
+                    check.warn(
+                        path,
+                        f"it is shared by {', '.join(check.hosts)}, and each downloads its boot"
+                        " image there under the same name",
+                        "One download may replace the file from which another host makes a disk.",
+                        "Name a storage that each host has for itself in proxmox.imageDatastore.",
+                    )
                 else:
                     check.passed(f"takes {content}")
             yield
@@ -137,7 +145,9 @@ def memory(check: Check) -> Iterator[None]:
                     "Lower memoryMib.",
                 )
             else:
-                check.passed(f"{own} MiB asked, {total - others} of {total} MiB not promised")
+                check.passed_for_all(
+                    f"{own} MiB asked, {total - others} of {total} MiB not promised"
+                )
         yield
 
 

@@ -10,8 +10,8 @@ import typer
 
 from gpu_passthrough.checks.diagnose import diagnose
 from gpu_passthrough.checks.finding import LAYERS
+from gpu_passthrough.checks.machine import UnwritableError, write_junit
 from gpu_passthrough.checks.machine import as_json as to_json
-from gpu_passthrough.checks.machine import write_junit
 from gpu_passthrough.checks.progress import Progress
 from gpu_passthrough.checks.render import show
 from gpu_passthrough.checks.report import WRONG_USE, UnknownCheckError, check_ignored
@@ -44,7 +44,11 @@ def run_verify(
     with Progress(lambda text: typer.echo(f"verify: {text}", err=True)) as progress:
         report = verify(name, stack, cluster, choice, progress, folder).ignoring(ids)
     if junit is not None:
-        write_junit(report, junit)
+        try:
+            write_junit(report, junit)
+        except UnwritableError as error:
+            typer.echo(str(error), err=True)
+            return WRONG_USE
     if as_json:
         typer.echo(to_json(report), nl=False)
     else:

@@ -132,3 +132,9 @@ def test_junit_counts_and_survives_control_characters(tmp_path: Path) -> None:
         "skipped": "1",
     }
     assert "iommugroup -1" in (suite.findtext("testcase/failure") or "")
+
+
+def test_a_file_that_cannot_be_written_is_words(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(machine.UnwritableError, match="cannot be written to .*file/report.xml"):
+        machine.write_junit(report(finding("passed")), tmp_path / "file" / "report.xml")
