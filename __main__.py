@@ -17,7 +17,7 @@ from components.nvidia_runtime_class import NvidiaRuntimeClass, NvidiaRuntimeCla
 from components.proof import prove
 from components.providers import kubernetes_provider, machine_providers
 from components.proxmox_gpu_vm import ProxmoxGpuVm, ProxmoxGpuVmArgs
-from components.readiness import Access, class_gate, gpu_gate
+from components.readiness import Access, class_gate, gpu_gate, namespace_gate
 from components.talos_cluster import (
     TalosCluster,
     TalosClusterArgs,
@@ -153,6 +153,7 @@ def operator_to_pod(stack: Stack, base: Foundation) -> None:
         )
 
     gpus_ready = gpu_gate(base.access, stack)
+    unclaimed = namespace_gate(base.access)
     operator = GpuOperatorRelease(
         "gpu-operator",
         GpuOperatorReleaseArgs(
@@ -160,6 +161,7 @@ def operator_to_pod(stack: Stack, base: Foundation) -> None:
             talos_version=stack.cluster.talos_version if stack.cluster else None,
             taint=stack.gpu_taint,
             ready=gpus_ready,
+            unclaimed=unclaimed,
             timeout_s=limits.operator_ready,
         ),
         after(*base.layers),
@@ -175,10 +177,15 @@ def operator_to_pod(stack: Stack, base: Foundation) -> None:
         after(operator),
     )
     namespaces: dict[str, pulumi.Input[str]] = {stack.gpu_operator.namespace: operator.namespace}
+    namespaces |= {
+        app.namespace: app.namespace for app in stack.apps.values() if not app.create_namespace
+    }
     apps: list[pulumi.Resource] = []
     for name, app in stack.apps.items():
         if app.namespace not in namespaces:
-            namespaces[app.namespace] = create_namespace(app.namespace, after(*base.layers))
+            namespaces[app.namespace] = create_namespace(
+                app.namespace, unclaimed, after(*base.layers)
+            )
         args = GpuAppArgs(
             app=app,
             namespace=namespaces[app.namespace],

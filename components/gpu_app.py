@@ -20,13 +20,21 @@ CAPABILITIES = {"NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
 """Driver libraries to inject: CUDA and NVML. An app's env may ask for others."""
 
 
-def create_namespace(name: str, opts: pulumi.ResourceOptions) -> pulumi.Input[str]:
-    """Create a namespace for apps at the level that their pods keep to; built-in ones exist."""
+def create_namespace(
+    name: str, unclaimed: pulumi.ResourceHook, opts: pulumi.ResourceOptions
+) -> pulumi.Input[str]:
+    """Create a namespace for apps at the level that their pods keep to; built-in ones exist.
+
+    unclaimed: the gate that refuses a namespace of somebody else.
+    """
     if name in BUILT_IN:
         return name
     labels = {"pod-security.kubernetes.io/enforce": "baseline"}
+    gate = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_create=[unclaimed]))
     return core.v1.Namespace(
-        f"{name}-namespace", metadata={"name": name, "labels": labels}, opts=opts
+        f"{name}-namespace",
+        metadata={"name": name, "labels": labels},
+        opts=pulumi.ResourceOptions.merge(opts, gate),
     ).metadata.name
 
 

@@ -11,6 +11,7 @@ import pulumi
 from pulumi_kubernetes.core.v1 import Namespace
 from pulumi_kubernetes.helm.v3 import Release, RepositoryOptsArgs
 
+from components.readiness import Gate
 from gpu_passthrough import versions
 from gpu_passthrough.config import RELEASE, GpuOperator, Sharing, Taint
 from gpu_passthrough.load import merge
@@ -40,8 +41,10 @@ class GpuOperatorReleaseArgs:
     """Talos release of the nodes; None where they run something else."""
     taint: Taint | None = None
     """Taint of the GPU nodes, which every operand tolerates."""
-    ready: pulumi.ResourceHook | None = None
+    ready: Gate | None = None
     """Gate that the release has to pass after each change."""
+    unclaimed: pulumi.ResourceHook | None = None
+    """Gate that refuses a namespace of somebody else."""
     timeout_s: int = 900
     """Longest wait for the operator's own workloads, in seconds."""
 
@@ -66,11 +69,11 @@ class GpuOperatorRelease(pulumi.ComponentResource):
         namespace = Namespace(
             f"{name}-namespace",
             metadata={"name": args.operator.namespace, "labels": PRIVILEGED},
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, hooks=_unclaimed(args.unclaimed)),
         )
         self.namespace = namespace.metadata.name
         longest = f"{args.timeout_s}s"
-        Release(
+        release = Release(
             f"{name}-release",
             name=RELEASE,
             chart=RELEASE,
@@ -87,10 +90,16 @@ class GpuOperatorRelease(pulumi.ComponentResource):
                 hooks=_gate(args.ready),
             ),
         )
+        if args.ready is not None:
+            args.ready.holds(release.urn)
         self.register_outputs({"namespace": self.namespace})
 
 
-def _gate(ready: pulumi.ResourceHook | None) -> pulumi.ResourceHookBinding | None:
+def _unclaimed(gate: pulumi.ResourceHook | None) -> pulumi.ResourceHookBinding | None:
+    return pulumi.ResourceHookBinding(before_create=[gate]) if gate else None
+
+
+def _gate(ready: Gate | None) -> pulumi.ResourceHookBinding | None:
     if ready is None:
         return None
     return pulumi.ResourceHookBinding(after_create=[ready], after_update=[ready])

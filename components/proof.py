@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pulumi
-import yaml
 
 from components.readiness import Access
 from gpu_passthrough.config import Stack
@@ -39,13 +38,14 @@ def prove(stack: Stack, access: Access, after: Sequence[pulumi.Resource]) -> Non
 def _compute(stack: Stack, kubeconfig: str, context: str | None) -> None:
     """Imported here, because the client takes half a second to load, and a preview needs none."""
     from gpu_passthrough.checks.diagnose import diagnose
-    from gpu_passthrough.verify.cluster import Cluster, UnreachableError
+    from gpu_passthrough.kubeapi import UnreachableError, parse
+    from gpu_passthrough.verify.cluster import Cluster
     from gpu_passthrough.verify.run import Choice, verify
 
     pulumi.log.info("proof: computing on every GPU")
     choice = Choice(seconds=stack.timeouts.app_ready, asks_host=False)
     try:
-        cluster = Cluster(yaml.safe_load(kubeconfig), context)
+        cluster = Cluster(parse(kubeconfig), context)
     except UnreachableError as error:
         raise pulumi.RunError(f"The proof has no cluster: {error}") from None
     report = verify(pulumi.get_stack(), stack, cluster, choice, pulumi.log.debug)

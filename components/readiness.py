@@ -14,19 +14,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-import yaml
 
 from gpu_passthrough.config import RuntimeClass, Stack
+from gpu_passthrough.kubeapi import (
+    ForbiddenError,
+    KubernetesApi,
+    Object,
+    UnreachableError,
+    parse,
+)
 
 INTERVAL_S = 1.0
 """Pause between two reads."""
 REMINDER_S = 30.0
 """A wait that changes nothing says so this often."""
-ANSWER_S = 10
-"""Longest wait for one answer of the Kubernetes API."""
+CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 GOOD_READS = 2
 
-Object = Mapping[str, Any]
 Read = Callable[[], Sequence[str]]
 """Names what is missing; nothing is missing where the layer is ready."""
 
@@ -97,11 +101,11 @@ def kubernetes_gate(access: Access, timeout_s: int) -> pulumi.ResourceHookBindin
         fix="Look at the control plane machine: `talosctl health`, `talosctl logs kubelet`.",
         setting="timeouts.kubernetesReady",
     )
-    hook = _hook("kubernetes-ready", access, wait, missing_api)
+    hook = Gate("kubernetes-ready", access, wait, missing_api)
     return pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
 
 
-def gpu_gate(access: Access, stack: Stack) -> pulumi.ResourceHook:
+def gpu_gate(access: Access, stack: Stack) -> Gate:
     """Wait for the operator, and for the GPUs that each node of the stack has to offer.
 
     The operator alone is no proof: it is ready without a GPU node too.
@@ -116,13 +120,13 @@ def gpu_gate(access: Access, stack: Stack) -> pulumi.ResourceHook:
         setting="timeouts.operatorReady",
     )
 
-    def read(api: Any) -> list[str]:
+    def read(api: KubernetesApi) -> list[str]:
         policies, nodes = _policies_and_nodes(api)
         return missing_gpus(
             policies, nodes, expected=expected_gpus(stack), resource=stack.gpu_resource
         )
 
-    return _hook("gpus-ready", access, wait, read)
+    return Gate("gpus-ready", access, wait, read)
 
 
 def class_gate(access: Access, wanted: RuntimeClass) -> pulumi.ResourceHook:
@@ -130,12 +134,49 @@ def class_gate(access: Access, wanted: RuntimeClass) -> pulumi.ResourceHook:
 
     async def gate(_: pulumi.ResourceHookArgs) -> None:
         text = await access.kubeconfig.future()
-        api = _client(text or "", access.context)
-        handler = await asyncio.to_thread(_handler, api, wanted.name)
+        try:
+            handler = await asyncio.to_thread(_handler, text or "", access.context, wanted.name)
+        except (UnreachableError, ForbiddenError) as error:
+            raise NotReady(f"RuntimeClass {wanted.name} cannot be looked at: {error}") from None
         if problem := other_handler(wanted, handler):
             raise NotReady(problem)
 
     return pulumi.ResourceHook("runtime-class-unclaimed", gate)
+
+
+def namespace_gate(access: Access) -> pulumi.ResourceHook:
+    """Refuse to take over a namespace that somebody else made: `destroy` would remove all in it."""
+
+    async def gate(args: pulumi.ResourceHookArgs) -> None:
+        name = str((args.new_inputs or {})["metadata"]["name"])
+        text = await access.kubeconfig.future()
+        try:
+            found = await asyncio.to_thread(_namespace, text or "", access.context, name)
+        except (UnreachableError, ForbiddenError) as error:
+            raise NotReady(f"namespace {name} cannot be looked at: {error}") from None
+        if found is not None and not _is_pulumis(found):
+            raise NotReady(
+                f"namespace {name} exists, and not by Pulumi.\n"
+                "  Why: the stack would take it over, and `pulumi destroy` would remove it with"
+                " everything in it.\n"
+                "  Fix: say createNamespace: false of its apps, and it stays somebody else's; or"
+                " name another namespace."
+            )
+
+    return pulumi.ResourceHook("namespace-unclaimed", gate)
+
+
+def _namespace(kubeconfig: str, context: str | None, name: str) -> Object | None:
+    found: Object | None = KubernetesApi(parse(kubeconfig), context).get(
+        f"/api/v1/namespaces/{name}"
+    )
+    return found
+
+
+def _is_pulumis(found: Object) -> bool:
+    """Made by a run that was interrupted before it could tell."""
+    fields = found["metadata"].get("managedFields") or ()
+    return any(str(one.get("manager", "")).startswith("pulumi-kubernetes") for one in fields)
 
 
 def other_handler(wanted: RuntimeClass, found: str | None) -> str:
@@ -152,16 +193,10 @@ def other_handler(wanted: RuntimeClass, found: str | None) -> str:
     )
 
 
-def _handler(api: Any, name: str) -> str | None:
+def _handler(kubeconfig: str, context: str | None, name: str) -> str | None:
     """Handler of a RuntimeClass; None where there is no such class."""
-    from kubernetes.client import ApiException, NodeV1Api
-
-    try:
-        return str(NodeV1Api(api).read_runtime_class(name, _request_timeout=ANSWER_S).handler)
-    except ApiException as error:
-        if error.status != 404:
-            raise
-        return None
+    found = KubernetesApi(parse(kubeconfig), context).get(f"{CLASSES}/{name}")
+    return None if found is None else str(found["handler"])
 
 
 def expected_gpus(stack: Stack) -> dict[str, int] | None:
@@ -220,80 +255,62 @@ def _reason(policy: Object) -> str:
     return f" ({'; '.join(messages)})" if messages else ""
 
 
-def _hook(
-    name: str, access: Access, wait: Wait, missing: Callable[[Any], Sequence[str]]
-) -> pulumi.ResourceHook:
-    """Make the hook; once passed, it stays passed for this run."""
-    passed = False
+class Gate(pulumi.ResourceHook):
+    """A hook that waits, and remembers that it gave up.
 
-    async def gate(_: pulumi.ResourceHookArgs) -> None:
-        nonlocal passed
-        if passed:
+    The engine only reports what fails after a create or an update. What has to end the run asks
+    for it with `holds`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        access: Access,
+        wait: Wait,
+        missing: Callable[[KubernetesApi], Sequence[str]],
+    ) -> None:
+        self._access, self._wait, self._missing = access, wait, missing
+        self._passed = False
+        self._failure = ""
+        super().__init__(name, self._gate)
+
+    async def _gate(self, _: pulumi.ResourceHookArgs) -> None:
+        """Wait; once passed, it stays passed for this run."""
+        if self._passed:
             return
-        text = await access.kubeconfig.future()
-        api = _client(text or "", access.context)
-        await wait.until_ready(lambda: _read(api, missing))
-        passed = True
+        text = await self._access.kubeconfig.future()
+        try:
+            api = KubernetesApi(parse(text or ""), self._access.context)
+            await self._wait.until_ready(lambda: _read(api, self._missing))
+        except (UnreachableError, NotReady) as error:
+            self._failure = str(error)
+            raise NotReady(self._failure) from None
+        self._passed = True
 
-    return pulumi.ResourceHook(name, gate)
+    def holds(self, done: pulumi.Output[Any]) -> None:
+        """End the run where the gate gave up, as soon as its resource is done."""
+
+        def check(_: object) -> bool:
+            if self._failure:
+                raise pulumi.RunError(self._failure)
+            return True
+
+        _: pulumi.Output[bool] = done.apply(check)
 
 
-def _read(api: Any, missing: Callable[[Any], Sequence[str]]) -> Sequence[str]:
+def _read(api: KubernetesApi, missing: Callable[[KubernetesApi], Sequence[str]]) -> Sequence[str]:
     """Take an unanswered question for a missing layer, not for a failure."""
-    from kubernetes.client import ApiException
-    from urllib3.exceptions import HTTPError
-
     try:
         return missing(api)
-    except ApiException as error:
-        return [f"{api.configuration.host} answers {error.status} {error.reason}"]
-    except (HTTPError, OSError) as error:
-        return [f"{api.configuration.host} does not answer: {_cause(error)}"]
+    except (UnreachableError, ForbiddenError) as error:
+        return [str(error)]
 
 
-def _cause(error: BaseException) -> str:
-    """The innermost reason of a failed connection, without the classes around it."""
-    inner = getattr(error, "reason", None) or error.__cause__
-    return _cause(inner) if isinstance(inner, BaseException) else str(error).rsplit(": ", 1)[-1]
-
-
-def _client(kubeconfig: str, context: str | None) -> Any:
-    """Connect without retries of its own: the gate's clock is the only one.
-
-    Imported here, because the client takes half a second to load, and a preview needs none.
-    """
-    import urllib3
-    from kubernetes import client, config
-
-    settings = client.Configuration()
-    config.load_kube_config_from_dict(
-        yaml.safe_load(kubeconfig), context=context, client_configuration=settings
-    )
-    settings.retries = False
-    if not settings.verify_ssl:
-        # The kubeconfig says so, and a warning for each read would hide what is missing.
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    return client.ApiClient(settings)
-
-
-def missing_api(api: Any) -> list[str]:
+def missing_api(api: KubernetesApi) -> list[str]:
     """Read what exists as soon as API server and etcd work together and the client is known."""
-    from kubernetes.client import CoreV1Api
-
-    CoreV1Api(api).read_namespace("default", _request_timeout=ANSWER_S)
-    return []
+    return [] if api.get("/api/v1/namespaces/default") else ["namespace default does not exist"]
 
 
-def _policies_and_nodes(api: Any) -> tuple[list[Object], list[Object]]:
-    from kubernetes.client import ApiException, CoreV1Api, CustomObjectsApi
-
-    try:
-        listed: Any = CustomObjectsApi(api).list_cluster_custom_object(
-            "nvidia.com", "v1", "clusterpolicies", _request_timeout=ANSWER_S
-        )
-    except ApiException as error:
-        if error.status != 404:  # 404: the chart's definitions are not there yet
-            raise
-        listed = {"items": []}
-    nodes = CoreV1Api(api).list_node(_request_timeout=ANSWER_S).items
-    return listed["items"], [api.sanitize_for_serialization(node) for node in nodes]
+def _policies_and_nodes(api: KubernetesApi) -> tuple[list[Object], list[Object]]:
+    """No policies where the chart's definitions are not there yet."""
+    return api.items("/apis/nvidia.com/v1/clusterpolicies"), api.items("/api/v1/nodes")

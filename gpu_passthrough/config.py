@@ -237,6 +237,9 @@ class App(Section):
     """A workload that computes on a GPU."""
 
     namespace: DnsLabel
+    create_namespace: bool = Field(
+        default=True, description="False where the namespace exists and is somebody else's."
+    )
     image: str = Field(min_length=1)
     cuda: CudaVersion | None = Field(
         default=None, description="CUDA version of the image, where known."

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+import urllib3
 import yaml
 
 ANSWER_S: Final = 10
@@ -25,15 +26,31 @@ class ForbiddenError(Exception):
     """The API server refuses one question."""
 
 
+def parse(text: str) -> Object:
+    """A kubeconfig's content. What is wrong with it is said without a word of it: it is a secret.
+
+    Raises:
+        UnreachableError: it is no kubeconfig.
+    """
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        raise UnreachableError(f"the kubeconfig is no YAML{where}") from None
+    if not isinstance(found, dict) or "clusters" not in found:
+        raise UnreachableError("the kubeconfig has no clusters: is it empty, or still base64?")
+    return found
+
+
 def with_context(kubeconfig: str, context: str | None) -> str:
     """The same kubeconfig with another current context; what is no kubeconfig stays as it is."""
+    if context is None:
+        return kubeconfig
     try:
-        found = yaml.safe_load(kubeconfig)
-    except yaml.YAMLError:
+        return yaml.safe_dump({**parse(kubeconfig), "current-context": context})
+    except UnreachableError:
         return kubeconfig
-    if context is None or not isinstance(found, dict):
-        return kubeconfig
-    return yaml.safe_dump({**found, "current-context": context})
 
 
 class KubernetesApi:
@@ -56,11 +73,14 @@ class KubernetesApi:
                 config.load_kube_config_from_dict(
                     kubeconfig, context, client_configuration=settings
                 )
-        except (config.ConfigException, yaml.YAMLError, OSError) as error:
+        except (config.ConfigException, OSError) as error:
             raise UnreachableError(f"{source}: {_first_line(error)}") from None
-        except (AttributeError, LookupError, TypeError, ValueError):
+        except (yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError):
             raise UnreachableError(f"{source}: it is no kubeconfig") from None
         settings.retries = False
+        if not settings.verify_ssl:
+            # The kubeconfig says so, and a warning for each question would hide the answers.
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         self.host: str = settings.host
         self._settings = settings
         self._api = client.ApiClient(settings)
@@ -112,7 +132,6 @@ class KubernetesApi:
     ) -> bytes | None:
         """The bytes of an answer; None for 404."""
         from kubernetes.client import ApiException
-        from urllib3.exceptions import HTTPError
 
         headers = {"Accept": accept, "Content-Type": "application/json"}
         try:
@@ -121,7 +140,7 @@ class KubernetesApi:
                 method, self.host + path, headers, body, _request_timeout=ANSWER_S
             )
             text = bytes(answer.read())
-        except (ApiException, HTTPError, OSError) as error:
+        except (ApiException, urllib3.exceptions.HTTPError, OSError) as error:
             raise UnreachableError(f"{self.host} does not answer: {_innermost(error)}") from None
         self._refuse(method, path, answer.status, text)
         return None if answer.status == NOT_FOUND else text

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import yaml
-
-from gpu_passthrough.kubeapi import ForbiddenError, KubernetesApi, Object, UnreachableError
+from gpu_passthrough.kubeapi import (
+    ForbiddenError,
+    KubernetesApi,
+    Object,
+    UnreachableError,
+    parse,
+)
 
 HELM_SELECTOR = "labelSelector=owner%3Dhelm"
 UNFINISHED = ("pending-install", "pending-upgrade", "pending-rollback")
@@ -28,7 +32,7 @@ class Cluster:
     """A cluster that a kubeconfig names."""
 
     def __init__(self, kubeconfig: str, context: str | None = None) -> None:
-        self._api = KubernetesApi(yaml.safe_load(kubeconfig), context)
+        self._api = KubernetesApi(parse(kubeconfig), context)
 
     def answers(self) -> bool:
         """Whether the API server is there."""

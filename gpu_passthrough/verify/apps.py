@@ -26,7 +26,7 @@ def apps(stack: Stack, state: State, only: str | None) -> Iterator[Finding]:
         yield _pods(stack, state, name)
         claims = [f"{name}-{volume}" for volume in app.volumes]
         for claim in claims:
-            yield _volume(state, app.namespace, claim)
+            yield _volume(state, app, claim)
         if claims:
             yield _strategy(state, app.namespace, name, claims)
 
@@ -200,7 +200,8 @@ def _waiting(pods: list[Any]) -> str:
     return f": {'; '.join(texts)}" if texts else ""
 
 
-def _volume(state: State, namespace: str, name: str) -> Finding:
+def _volume(state: State, app: App, name: str) -> Finding:
+    namespace = app.namespace
     found = next(
         (
             one
@@ -212,6 +213,8 @@ def _volume(state: State, namespace: str, name: str) -> Finding:
     phase = (found or {}).get("status", {}).get("phase", "absent")
     if phase == "Bound":
         return VOLUMES.passed(name, "bound")
+    if phase == "Pending" and not app.replicas:
+        return VOLUMES.passed(name, "waits for the first pod; none is asked for")
     return VOLUMES.failed(
         name,
         f"the claim is {phase}",

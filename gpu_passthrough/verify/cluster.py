@@ -17,6 +17,8 @@ __all__ = ["Cluster", "ForbiddenError", "NoCluster", "Object", "Probed", "Unreac
 LOOK_S: Final = 0.3
 PATIENCE_S: Final = 5.0
 """How long a pod may have reasons not to start before it is given up."""
+LINGERS_S: Final = 60
+"""How much longer a probe's pod may run than somebody waits for it."""
 GPU: Final = "nvidia.com/gpu"
 OWN: Final = {"app.kubernetes.io/name": "gpu-verify"}
 
@@ -40,7 +42,14 @@ class Cluster(KubernetesApi):
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "labels": OWN},
-            "spec": {"restartPolicy": "Never", "enableServiceLinks": False, **spec},
+            "spec": {
+                "restartPolicy": "Never",
+                "enableServiceLinks": False,
+                "automountServiceAccountToken": False,
+                # Whoever waits for it may be killed: it ends by itself then, and frees its GPUs.
+                "activeDeadlineSeconds": int(seconds) + LINGERS_S,
+                **spec,
+            },
         }
         self.create(folder, body)
         try:

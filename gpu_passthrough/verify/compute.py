@@ -11,6 +11,7 @@ from gpu_passthrough.checks.finding import Finding
 from gpu_passthrough.config import App, Stack
 from gpu_passthrough.verify.check import ALLOW, Check
 from gpu_passthrough.verify.cluster import (
+    OWN,
     Cluster,
     ForbiddenError,
     Object,
@@ -19,7 +20,14 @@ from gpu_passthrough.verify.cluster import (
     read_answer,
 )
 from gpu_passthrough.verify.pods import PodError, run
-from gpu_passthrough.verify.state import State, cards_by_node, claimed, gpu_container, is_ready
+from gpu_passthrough.verify.state import (
+    DONE,
+    State,
+    cards_by_node,
+    claimed,
+    gpu_container,
+    is_ready,
+)
 
 BY_CLAIM: Final = Check("compute-claim", "A pod that claims a free GPU computes on it", "app")
 BY_CLASS: Final = Check(
@@ -38,6 +46,17 @@ CAPABILITIES: Final = {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,u
 NAME: Final = "app.kubernetes.io/name"
 PROBE_S: Final = 60.0
 """Longest run of the probe in an app's own pod."""
+NO_PYTHON: Final = (
+    'exec: "python3"',
+    "python3: not found",
+    "python3: no such file",
+    "python3: No such file",
+)
+"""How runtimes and shells say that an image has no Python."""
+WITH_PYTHON: Final = (
+    "Look by hand: kubectl exec POD -- nvidia-smi. The probe's own pods use the image of the first"
+    " app with a GPU: put one with Python 3 there."
+)
 NO_NODE: Final = "Is there a node with a card, is it ready, does it offer nvidia.com/gpu?"
 AT_ONCE: Final = 8
 """Nodes on which the probe runs at the same time."""
@@ -110,10 +129,20 @@ def on_nodes(prober: Prober, state: State, down: Collection[str] = ()) -> Iterat
     if not nodes and not down:
         why = "there is no GPU node to compute on"
         yield BY_CLAIM.unknown("every node", why, best_effort=False, fix=NO_NODE)
+    _sweep(prober.cluster, state)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         work = pool.map(lambda one: list(_on_node(prober, state, app, *one)), nodes.items())
         for found in work:
             yield from found
+
+
+def _sweep(cluster: Cluster, state: State) -> None:
+    """Pods of a verification that was killed have ended by themselves, and are still listed."""
+    for pod in state.pods:
+        meta = pod["metadata"]
+        is_own = (meta.get("labels") or {}).get(NAME) == OWN[NAME]
+        if is_own and pod["status"].get("phase") in DONE:
+            cluster.delete(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}")
 
 
 def _on_node(prober: Prober, state: State, app: App, name: str, cards: int) -> Iterator[Finding]:
@@ -227,6 +256,9 @@ def judge(
     driver: version of the nodes' driver; None where it is not known.
     """
     asked = "python3 -c <gpu_passthrough/verify/probe_program.py>"
+    if any(words in probed.problem for words in NO_PYTHON):
+        why = f"the image has no python3, which the probe needs: {probed.problem}"
+        return check.unknown(subject, why, fix=WITH_PYTHON)
     if probed.problem:
         return check.failed(
             subject,

@@ -51,7 +51,9 @@ def _labels(
     if card is None:
         return LABELS.unknown(name, f"{kinds[0]} is not in the catalogue")
     version = compatibility.gfd_version(stack.gpu_operator.version)
-    wanted = gfd.labels(card, len(kinds), gfd=version, slots=slots)
+    sharing = stack.gpu_operator.sharing
+    renamed = bool(sharing and sharing.rename)
+    wanted = gfd.labels(card, len(kinds), gfd=version, slots=slots, renamed=renamed)
     have = node["metadata"].get("labels") or {}
     wrong = {k: (have.get(k), text) for k, text in wanted.items() if have.get(k) != text}
     if not wrong:

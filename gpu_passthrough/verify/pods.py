@@ -50,7 +50,7 @@ def fetch(cluster: Cluster, pod: Object, port: int, path: str) -> str:
             ports=str(port),
         )
     except (ApiException, OSError) as error:
-        raise RefusedError(f"port-forward is refused: {reason(error)}") from None
+        raise _failed("port-forward", error) from None
     connection = forward.socket(port)
     try:
         connection.settimeout(ANSWER_S)
@@ -100,7 +100,7 @@ def run(
             _preload_content=False,
         )
     except (ApiException, OSError) as error:
-        raise RefusedError(f"exec is refused: {reason(error)}") from None
+        raise _failed("exec", error) from None
     try:
         session.run_forever(timeout=seconds)
         if session.is_open():
@@ -123,6 +123,17 @@ def _failure(status: str) -> str:
         return "" if said["status"] == "Success" else _line(str(said.get("message"))) or "failed"
     except (ValueError, KeyError, TypeError, AttributeError):
         return "it was cut off"
+
+
+REFUSALS: Final = ("Handshake status 401", "Handshake status 403")
+
+
+def _failed(what: str, error: BaseException) -> PodError:
+    """A stream that does not begin: the API server refuses it, or does not reach the kubelet."""
+    why = reason(error)
+    if why.startswith(REFUSALS) or getattr(error, "status", None) in (401, 403):
+        return RefusedError(f"{what} is refused: {why}")
+    return PodError(f"{what} does not begin: {why}")
 
 
 def reason(error: BaseException) -> str:

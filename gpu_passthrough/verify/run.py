@@ -96,8 +96,21 @@ def verify(
         unreachable = True
     except ForbiddenError as error:
         findings.append(_forbidden(str(error)))
-    wanted = [one for one in findings if choice.layer in (None, one.layer) or unreachable]
+    wanted = [one for one in findings if unreachable or _is_wanted(one, choice)]
+    if not wanted:
+        wanted = [_nothing(choice)]
     return Report(COMMAND, target, wanted, time.monotonic() - begin, unreachable=unreachable)
+
+
+def _is_wanted(found: Finding, choice: Choice) -> bool:
+    """Of the chosen layer; or a reason for which nothing of it could be asked."""
+    return choice.layer in (None, found.layer) or (found.fails and not found.ignorable)
+
+
+def _nothing(choice: Choice) -> Finding:
+    """Nothing was asked, so nothing is proven."""
+    why = f"nothing of the layer {choice.layer} could be asked: the stack has none, or was not to"
+    return replace(API.unknown("the stack", why, best_effort=False), ignorable=False)
 
 
 def _host(

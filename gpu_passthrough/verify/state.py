@@ -97,7 +97,9 @@ def cards_by_node(stack: Stack, state: State) -> dict[str, int]:
     """GPU nodes with their cards: as the stack says, or as the cluster does where it says none."""
     if stack.members:
         return {name: len(machine.gpus) for name, machine in stack.gpu_nodes.items()}
-    found = {name: card_count(node) for name, node in state.nodes.items()}
+    sharing = stack.gpu_operator.sharing
+    slots = sharing.replicas if sharing else 1
+    found = {name: card_count(node, slots) for name, node in state.nodes.items()}
     return {name: count for name, count in found.items() if count}
 
 
@@ -130,9 +132,21 @@ def _named(objects: Iterable[Object]) -> dict[str, Object]:
 
 
 def claimed(pod: Mapping[str, Any]) -> int:
-    """GPUs that a pod claims, under the usual name or the shared one."""
-    limits = [(one.get("resources") or {}).get("limits") or {} for one in pod["spec"]["containers"]]
-    return sum(int(limit.get(name, 0)) for limit in limits for name in (GPU, f"{GPU}.shared"))
+    """GPUs that a pod claims, under the usual name or the shared one, as the scheduler counts.
+
+    Init containers that stay (restartPolicy Always) add to the containers; of the others only the
+    largest counts, because they run one after the other.
+    """
+    spec = pod["spec"]
+    first = spec.get("initContainers") or ()
+    stay = [one for one in first if one.get("restartPolicy") == "Always"]
+    running = sum(_limit(one) for one in (*spec["containers"], *stay))
+    return max([running, *(_limit(one) for one in first if one not in stay)])
+
+
+def _limit(container: Mapping[str, Any]) -> int:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return sum(int(limits.get(name, 0)) for name in (GPU, f"{GPU}.shared"))
 
 
 def allocatable(node: Mapping[str, Any]) -> int:
@@ -141,17 +155,20 @@ def allocatable(node: Mapping[str, Any]) -> int:
     return sum(int(offered.get(name, 0)) for name in (GPU, f"{GPU}.shared"))
 
 
-def card_count(node: Mapping[str, Any]) -> int:
-    """Cards of a node: as GFD counted them, else as they are offered (slices count there)."""
-    labels = node["metadata"].get("labels") or {}
+def card_count(node: Mapping[str, Any], slots: int = 1) -> int:
+    """Cards of a node: as GFD counted them, else as they are offered, in slots of a card each."""
+    counted = str((node["metadata"].get("labels") or {}).get(COUNT) or "")
+    if counted.isdecimal():
+        return int(counted)
     capacity = (node.get("status") or {}).get("capacity") or {}
-    text = str(labels.get(COUNT) or capacity.get(GPU) or 0)
-    return int(text) if text.isdecimal() else 0
+    return sum(int(capacity.get(name) or 0) for name in (GPU, f"{GPU}.shared")) // slots
 
 
 def gpu_container(pod: Mapping[str, Any]) -> str:
     """The first container that claims a GPU; empty where none does."""
-    return next((one["name"] for one in pod["spec"]["containers"] if _claims(one)), "")
+    spec = pod["spec"]
+    containers = (*spec["containers"], *(spec.get("initContainers") or ()))
+    return next((one["name"] for one in containers if _claims(one)), "")
 
 
 def _claims(container: Mapping[str, Any]) -> bool:

@@ -7,12 +7,14 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
+import pulumi
 import pytest
 
 from components import readiness
 from components.readiness import NotReady, Wait, expected_gpus, missing_api, missing_gpus
+from gpu_passthrough.kubeapi import KubernetesApi, parse
 from tests.program.stacks import MACHINES, stack, without
 
 GPU = "nvidia.com/gpu"
@@ -168,7 +170,7 @@ def api() -> Iterator[tuple[dict[str, Any], Any]]:
     answers: dict[str, Any] = {}
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Api", (Api,), {"answers": answers}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield answers, readiness._client(kubeconfig(server.server_port), None)
+    yield answers, KubernetesApi(parse(kubeconfig(server.server_port)))
     server.shutdown()
     server.server_close()
 
@@ -189,13 +191,13 @@ def kubeconfig(port: int) -> str:
 def test_the_api_is_ready_when_it_reads_what_always_exists(api: tuple[dict[str, Any], Any]) -> None:
     answers, client = api
     (problem,) = readiness._read(client, missing_api)
-    assert problem.endswith("answers 404 Not Found")
+    assert problem == "namespace default does not exist"
     answers["/api/v1/namespaces/default"] = {"metadata": {"name": "default"}}
     assert readiness._read(client, missing_api) == []
 
 
 def test_an_api_that_is_down_is_missing_and_no_failure() -> None:
-    client = readiness._client(kubeconfig(1), None)
+    client = KubernetesApi(parse(kubeconfig(1)))
     (problem,) = readiness._read(client, missing_api)
     assert problem == "http://127.0.0.1:1 does not answer: [Errno 111] Connection refused"
 
@@ -208,3 +210,30 @@ def test_the_gpus_are_read_as_the_api_gives_them(api: tuple[dict[str, Any], Any]
     answers["/apis/nvidia.com/v1/clusterpolicies"] = {"items": READY}
     policies, found = readiness._policies_and_nodes(client)
     assert missing_gpus(policies, found, expected={"w1": 1}, resource=GPU) == []
+
+
+def test_a_gate_that_gave_up_after_a_change_ends_the_run() -> None:
+    """The engine only warns of what fails after an update."""
+    ends = asyncio.run(given_up())
+    assert "the GPUs not ready" in ends
+
+
+async def given_up() -> str:
+    access = readiness.Access(kubeconfig=pulumi.Output.from_input(kubeconfig(1)))
+    wait = Wait(subject="the GPUs", timeout_s=0, why="w", fix="f", setting="s")
+    gate = readiness.Gate("g", access, wait, missing_api)
+    assert gate._failure == ""
+    with pytest.raises(NotReady):
+        await gate._gate(cast("pulumi.ResourceHookArgs", None))
+    return gate._failure
+
+
+OURS = {"metadata": {"managedFields": [{"manager": "pulumi-kubernetes-1a2b"}]}}
+OTHERS = {"metadata": {"managedFields": [{"manager": "helm"}, {"manager": "kubectl-edit"}]}}
+
+
+@pytest.mark.parametrize(
+    ("found", "ours"), [(OURS, True), (OTHERS, False), ({"metadata": {}}, False)]
+)
+def test_whose_namespace_it_is(found: dict[str, Any], ours: bool) -> None:
+    assert readiness._is_pulumis(found) == ours

@@ -20,6 +20,7 @@ from gpu_passthrough.kubeapi import (
     ForbiddenError,
     KubernetesApi,
     UnreachableError,
+    parse,
     with_context,
 )
 
@@ -148,6 +149,17 @@ def test_a_file_that_is_no_kubeconfig_is_words(
 def test_a_folder_is_no_kubeconfig(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match=str(tmp_path)):
         KubernetesApi(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["users:\n- user: {token: S3CRET: x\n", "S3CRET", "- S3CRET", "", "a: S3CRET", "'S3CRET"],
+)
+def test_what_is_wrong_with_a_kubeconfig_shows_nothing_of_it(text: str) -> None:
+    with pytest.raises(UnreachableError, match="the kubeconfig") as raised:
+        parse(text)
+    assert "S3CRET" not in str(raised.value)
+    assert raised.value.__cause__ is None
 
 
 def test_another_context() -> None:

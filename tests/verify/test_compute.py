@@ -117,3 +117,24 @@ def test_a_stack_without_machines_has_the_cluster_s(stack: Stack) -> None:
     assert cards_by_node(bare, state)["more"] == 2
     prober, _ = asked(bare, state)
     assert {name for name, *_ in prober.pods} == {"k8s-worker-1", "k8s-worker-2", "more"}
+
+
+class Deleting:
+    """A cluster that notes what is deleted."""
+
+    def __init__(self) -> None:
+        self.gone: list[str] = []
+
+    def delete(self, path: str) -> None:
+        self.gone.append(path)
+
+
+def test_pods_of_a_verification_that_was_killed_are_swept() -> None:
+    state = deepcopy(healthy())
+    for name, phase in (("gpu-verify-1", "Failed"), ("gpu-verify-2", "Running")):
+        left = pod(name, status={"phase": phase})
+        left["metadata"]["labels"] = {"app.kubernetes.io/name": "gpu-verify"}
+        state.pods.append(left)
+    cluster = Deleting()
+    compute._sweep(cluster, state)  # type: ignore[arg-type]
+    assert cluster.gone == ["/api/v1/namespaces/immich/pods/gpu-verify-1"]

@@ -412,6 +412,48 @@ def test_what_fails_above_follows_from_the_lowest_layer(stack: Stack) -> None:
     assert diagnose([]).text == ""
 
 
+def container(gpus: int, **more: Any) -> dict[str, Any]:
+    return {"name": f"c{gpus}", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}, **more}
+
+
+@pytest.mark.parametrize(
+    ("first", "count"),
+    [
+        ([], 1),
+        ([container(2, restartPolicy="Always")], 3),
+        ([container(2)], 2),
+        ([container(1)], 1),
+        ([container(2), container(3, restartPolicy="Always")], 4),
+    ],
+)
+def test_a_pod_claims_what_the_scheduler_counts(first: list[Any], count: int) -> None:
+    spec = {"containers": [container(1)], "initContainers": first}
+    assert claimed(pod(spec=spec)) == count
+
+
+def test_slots_that_are_renamed_have_labels_without_a_suffix() -> None:
+    sharing = {"sharing": {"replicas": 4, "rename": True}}
+    stack = judge(changed({"gpuOperator": sharing}))
+    state = deepcopy(healthy())
+    node = state.nodes["k8s-worker-1"]
+    node["status"]["allocatable"] = {"nvidia.com/gpu.shared": "4"}
+    node["metadata"]["labels"] |= {
+        "nvidia.com/gpu.replicas": "4",
+        "nvidia.com/gpu.sharing-strategy": "time-slicing",
+    }
+    found = [one for one in looked(stack, state) if one.subject == "k8s-worker-1"]
+    assert [one.cause for one in found if one.id == "labels" and one.fails] == []
+
+
+def test_a_volume_that_waits_for_its_first_pod_is_fine() -> None:
+    stack = judge(changed({"apps": {"immich-machine-learning": {"replicas": 0}}}))
+    state = deepcopy(healthy())
+    state.pods.clear()
+    state.deployments[0]["spec"]["replicas"] = 0
+    unbound(state)
+    assert not [one for one in apps.apps(stack, state, None) if one.fails]
+
+
 def test_counting() -> None:
     state = healthy()
     assert (state.free("k8s-worker-1"), state.free("k8s-worker-2")) == (0, 1)
@@ -461,6 +503,7 @@ def answered(**cuda: Any) -> Probed:
             "cuInit gives 804; it is libcuda 590.44.01",
         ),
         (Probed(problem="the pod is Pending after 60 s"), "failed", "Pending"),
+        (Probed(problem='exec: "python3": executable file not found'), "could-not-tell", "no py"),
     ],
 )
 def test_what_the_probe_proves(probed: Probed, status: str, says: str) -> None:
@@ -519,6 +562,14 @@ def test_a_cluster_that_cannot_be_asked(
     report = verify("test", stack, Refusing(error), Choice(asks_host=False))
     assert [(one.id, one.status) for one in report.findings] == [("kube-api", status)]
     assert report.exit_code == code
+
+
+@pytest.mark.parametrize("layer", ["host", "vm", "talos", "kubernetes", "operator", "app"])
+def test_a_layer_of_which_nothing_could_be_asked_is_no_pass(stack: Stack, layer: Any) -> None:
+    refusing = Refusing(ForbiddenError("GET /api/v1/nodes: 403"))
+    report = verify("test", stack, refusing, Choice(layer=layer, asks_host=False))
+    assert report.exit_code == 1
+    assert report.ignoring({"kube-api"}).exit_code == 1
 
 
 def test_a_host_that_is_silent_explains_a_cluster_that_is(
