@@ -30,7 +30,9 @@ rack: tools ## Start the simulated rack (only for STACK=dev)
 	@$(if $(filter dev,$(STACK)),$(IN_ENVIRONMENT) $(PYTHON) -m rack up)
 
 stack: rack
-	@$(IN_ENVIRONMENT) pulumi stack select --create --non-interactive $(STACK) >/dev/null
+	@$(IN_ENVIRONMENT) $(if $(filter dev,$(STACK)),pulumi stack select --create --non-interactive dev,\
+		pulumi stack output --stack $(STACK) >/dev/null 2>&1 || \
+		pulumi stack init --no-select --non-interactive $(STACK)) >/dev/null
 
 .PHONY: check preflight up preview verify report watch pr recover destroy kubeconfig stop env
 check: tools ## Refuse what cannot work, before anything is touched

@@ -18,12 +18,14 @@ from gpu_passthrough.verify.state import claimed, is_ready
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 
 NEXT = (
+    ("first, for your shell", 'eval "$(make -s env)"'),
     (
         "GPUs per node",
         "kubectl get nodes -o custom-columns="
         r"'NAME:.metadata.name,GPU:.status.allocatable.nvidia\.com/gpu'",
     ),
     ("the card from inside a pod", "kubectl -n {namespace} exec deploy/{name} -- nvidia-smi"),
+    ("the proof that every GPU computes", "make verify"),
     ("what would change now", "make preview"),
 )
 

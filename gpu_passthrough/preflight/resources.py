@@ -100,7 +100,7 @@ def space(check: Check) -> Iterator[None]:
                         answer=found,
                     )
                 else:
-                    check.passed(f"{size / GIB:.0f} of {_free_gib(found)} GiB")
+                    check.passed(f"{size / GIB:.0f} GiB needed, {_free_gib(found)} GiB free")
             yield
 
 

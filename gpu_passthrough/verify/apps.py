@@ -86,7 +86,7 @@ def _failed_pods(stack: Stack, state: State, name: str) -> Iterator[Finding]:
     reasons = sorted({str(pod["status"].get("reason") or "Failed") for pod in failed})
     yield report(
         name,
-        f"{len(failed)} failed pods are left: {', '.join(reasons)}",
+        f"failed pods are left ({len(failed)}): {', '.join(reasons)}",
         "The next rollout waits for them after the old pod has gone: no new pod is made.",
         f"kubectl -n {app.namespace} delete pods -l app.kubernetes.io/name={name}"
         " --field-selector status.phase=Failed",

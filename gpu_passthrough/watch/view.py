@@ -65,8 +65,8 @@ def table(reading: Reading, now: datetime) -> RenderableType:
         made.add_column(
             name,
             justify="right" if name in _NUMBERS else "left",
-            overflow="fold",
-            no_wrap=name not in _LONG,
+            overflow="ellipsis" if name == "POD" else "fold",
+            no_wrap=name == "POD" or name not in _LONG,
         )
     for sample in reading.samples:
         texts = [Text(one) for one in row(sample)]

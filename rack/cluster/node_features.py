@@ -102,6 +102,8 @@ def apply(api: Api, snapshot: Snapshot, facts: Mapping[str, NodeFacts]) -> None:
     """Bring every node's labels and capacity to what runs there."""
     config = plugin_config(api, snapshot)
     for name, node in snapshot.nodes.items():
+        if name not in facts:
+            continue  # its machine does not run: nobody writes, and the node stays as it was
         shared = NO_SHARING
         if snapshot.policy is not None:
             shared = sharing(snapshot.policy, config, labels(node))

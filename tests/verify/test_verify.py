@@ -340,7 +340,12 @@ def unbound(state: State) -> None:
         (no_class, {"runtime-class"}, "runtime-class", "does not exist"),
         (other_handler, {"runtime-class"}, "runtime-class", "its handler is runc"),
         (pending, {"app"}, "app", "Insufficient nvidia.com/gpu"),
-        (held_up, {"failed-pods", "app"}, "app", "1 failed pods are left: UnexpectedAdmissionErr"),
+        (
+            held_up,
+            {"failed-pods", "app"},
+            "app",
+            "failed pods are left (1): UnexpectedAdmissionErr",
+        ),
         (unbound, {"volumes"}, "app", "the claim is Pending"),
         (rolling, {"volumes"}, "app", "its strategy is RollingUpdate"),
         (stuck_rollout, {"app"}, "app", "a rollout does not end: 2 pods for 1: ContainerCreating"),
