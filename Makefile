@@ -9,6 +9,10 @@ ENVIRONMENT = $(PYTHON) -m tools env && $(if $(filter dev,$(STACK)),$(PYTHON) -m
 KUBECONFIG_FILE = .state/kubeconfig-$(STACK)
 IN_ENVIRONMENT = eval "$$($(ENVIRONMENT))" &&
 PULUMI = $(IN_ENVIRONMENT) pulumi --non-interactive --stack $(STACK)
+# A run that ended in the middle leaves its lock, and Pulumi's own advice removes anybody's.
+LOCKS = $${PULUMI_BACKEND_URL\#file://}/.pulumi/locks/organization/gpu-passthrough/$(STACK)
+OR_RECOVER = || { code=$$?; compgen -G "$(LOCKS)/*" >/dev/null && echo \
+	"An earlier run was interrupted, or another is at work: make recover STACK=$(STACK)" >&2; exit $$code; }
 # The folder alone does not start with every language host.
 POLICY := --policy-pack policy/__main__.py
 
@@ -43,7 +47,7 @@ preflight: check rack ## Ask the Proxmox VE host whether the stack can work ther
 
 up: check stack ## Build the whole chain, then show nodes, GPUs and pods
 	@$(IN_ENVIRONMENT) $(PYTHON) -m gpu_passthrough preflight --brief $(STACK) $(PREFLIGHT_ARGS)
-	@$(PULUMI) up --yes --skip-preview $(POLICY)
+	@$(PULUMI) up --yes --skip-preview $(POLICY) $(OR_RECOVER)
 	@$(MAKE) --no-print-directory kubeconfig
 	@$(IN_ENVIRONMENT) $(PYTHON) -m gpu_passthrough overview
 
@@ -74,7 +78,7 @@ recover: rack ## Settle what an interrupted `make up` or `make destroy` left
 	@$(IN_ENVIRONMENT) $(PYTHON) -m gpu_passthrough recover $(STACK)
 
 destroy: stack ## Remove everything that `make up` built
-	@$(PULUMI) destroy --yes --skip-preview
+	@$(PULUMI) destroy --yes --skip-preview $(OR_RECOVER)
 
 kubeconfig: ## Write the kubeconfig of a stack other than dev, for its owner only
 	@$(if $(filter dev,$(STACK)),:,umask 077; \
