@@ -19,23 +19,10 @@ import pytest
 import requests
 
 from rack.settings import Ports
+from tests.e2e.site import free_shift
 
 CHECKOUT = Path(__file__).parents[2]
 LONGEST = 60
-
-
-def free_shift() -> int:
-    """A shift at which all ports of a rack are free."""
-    for shift in range(20000 + os.getpid() % 20000, 50000, 17):
-        ports = Ports().shifted(shift).model_dump().values()
-        if max(ports) < 65536 and all(_is_free(port) for port in ports):
-            return shift
-    raise AssertionError("no free ports")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 class Home:
