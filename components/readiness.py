@@ -203,8 +203,7 @@ def expected_gpus(stack: Stack) -> dict[str, int] | None:
     """How many GPUs each node has to offer; None where the stack does not know its nodes."""
     if not stack.members:
         return None
-    sharing = stack.gpu_operator.sharing
-    slots = sharing.replicas if sharing else 1
+    slots = stack.slots_per_card
     return {name: len(machine.gpus) * slots for name, machine in stack.gpu_nodes.items()}
 
 

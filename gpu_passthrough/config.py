@@ -338,6 +338,12 @@ class Stack(Section):
         return self.kubernetes.context if self.kubernetes else None
 
     @property
+    def slots_per_card(self) -> int:
+        """Pods that one card serves: the replicas of time-slicing, else one."""
+        sharing = self.gpu_operator.sharing
+        return sharing.replicas if sharing else 1
+
+    @property
     def gpu_resource(self) -> str:
         """What a pod asks for: the device plugin renames it where sharing says so."""
         sharing = self.gpu_operator.sharing

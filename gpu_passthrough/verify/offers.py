@@ -18,8 +18,7 @@ CLASS: Final = Check("runtime-class", "The RuntimeClass names the right handler"
 
 def gpus(stack: Stack, state: State) -> Iterator[Finding]:
     """What each node offers, and how it is described."""
-    sharing = stack.gpu_operator.sharing
-    slots = sharing.replicas if sharing else 1
+    slots = stack.slots_per_card
     for name, machine in stack.members.items():
         node = state.nodes.get(name)
         if node is None:

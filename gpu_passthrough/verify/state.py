@@ -97,9 +97,7 @@ def cards_by_node(stack: Stack, state: State) -> dict[str, int]:
     """GPU nodes with their cards: as the stack says, or as the cluster does where it says none."""
     if stack.members:
         return {name: len(machine.gpus) for name, machine in stack.gpu_nodes.items()}
-    sharing = stack.gpu_operator.sharing
-    slots = sharing.replicas if sharing else 1
-    found = {name: card_count(node, slots) for name, node in state.nodes.items()}
+    found = {name: card_count(node, stack.slots_per_card) for name, node in state.nodes.items()}
     return {name: count for name, count in found.items() if count}
 
 
